@@ -1,0 +1,31 @@
+/* count.h - what a kernel moves and computes, counted where it happens. Counts are never time.
+ *
+ * A CPU step counts at block level: each helper that brings a block from main memory into the block
+ * buffers, or multiplies two blocks, adds its share to a local fa_count_t, and a finished unit of work
+ * hands it in with fa_count_add. (The emulator counts every single access.) "HBM" on a CPU is main
+ * memory, and what the step holds in its small block buffers plays the part of SRAM. */
+#ifndef FA_COUNT_H
+#define FA_COUNT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fa_count {
+  double hbm_read, hbm_written; /* bytes */
+  double matmul_flop;           /* 2 per multiply-add inside a matrix product */
+  double other_flop;            /* all other additions, multiplications, maxima, divisions */
+  double exp;                   /* exponentials (and logarithms) */
+  double rescales;              /* rows of O multiplied because the running maximum rose */
+} fa_count_t;
+
+void fa_count_reset(void);
+void fa_count_add(const fa_count_t *c); /* thread-safe */
+fa_count_t fa_count_total(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

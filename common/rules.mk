@@ -1,0 +1,118 @@
+# The build. Stages are found by folder, their sources by name: a new file needs no edit here.
+#   STAGE=02_tiled_cpu   only this stage          CUDA=0       leave nvcc alone
+#   SANITIZE=1           ASan and UBSan           DEBUG=1      -O0 -g, and -G for kernels
+#   WERROR=1             warnings are errors      ARCHS="90"   GPU architectures to build for
+STAGES := $(sort $(patsubst %/,%,$(dir $(wildcard 0[1-6]_*/stage.c))))
+ifdef STAGE
+ifeq ($(filter $(STAGE),$(STAGES)),)
+$(error there is no stage $(STAGE); the stages are: $(STAGES))
+endif
+BUILT := $(STAGE)
+else
+BUILT := $(STAGES)
+endif
+
+BUILD := build$(if $(filter 1,$(SANITIZE)),/sanitize)$(if $(filter 1,$(DEBUG)),/debug)
+OPT := $(if $(filter 1,$(DEBUG)),-O0 -g,$(if $(filter 1,$(SANITIZE)),-O1 -g,-O3))
+SAN := $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma),undefined -fno-sanitize-recover=all)
+comma := ,
+WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
+
+NVCC := $(if $(filter 0,$(CUDA)),,$(shell command -v nvcc 2>/dev/null))
+HAVE_GPU := $(if $(NVCC),1,0)
+OPENMP := $(shell printf 'int main(void){return 0;}' | $(CC) -fopenmp -xc - -o /dev/null 2>/dev/null && echo -fopenmp)
+
+CPPFLAGS += -Icommon -I$(BUILD) -DFA_HAVE_GPU=$(HAVE_GPU)
+CFLAGS_ALL = -std=c11 $(OPT) $(WARN) $(SAN) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CFLAGS)
+LIBS = $(SAN) $(OPENMP) -lm
+LINK := $(CC)
+
+ifeq ($(HAVE_GPU),1)
+# Only architectures that this nvcc knows; a stage may narrow the list in its sources.mk.
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+KNOWN_ARCHS := $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch 2>/dev/null))
+ARCHS ?= 75 80 90 100 120
+GENCODE = $(foreach a,$(filter $(ARCHS),$(KNOWN_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a))
+HAVE_CUBLAS := $(if $(wildcard $(CUDA_HOME)/include/cublas_v2.h $(CUDA_HOME)/targets/*/include/cublas_v2.h),1,0)
+CPPFLAGS += -DFA_HAVE_CUBLAS=$(HAVE_CUBLAS)
+NVFLAGS = -std=c++17 -O3 $(if $(filter 1,$(DEBUG)),-G -O0) $(GENCODE) --expt-relaxed-constexpr -Wno-deprecated-gpu-targets \
+	-Xptxas -warn-spills$(if $(filter 1,$(WERROR)),$(comma)-Werror --Werror all-warnings) \
+	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -MMD -MP $(CPPFLAGS)
+CUDA_LIBDIR := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/*/lib))
+LIBS += -L$(CUDA_LIBDIR) -lcudart_static $(if $(filter 1,$(HAVE_CUBLAS)),-lcublas -Wl$(comma)-rpath$(comma)$(CUDA_LIBDIR)) -ldl -lrt -lpthread
+LINK := $(CXX)
+endif
+
+# --- what is built --------------------------------------------------------------------------------
+PROGRAM_SOURCES := common/main.c common/demo.c
+COMMON_SOURCES := $(filter-out $(PROGRAM_SOURCES) %_simd.c,$(wildcard common/*.c)) \
+	$(if $(filter 1,$(HAVE_GPU)),$(wildcard common/*.cu))
+stage_sources = $(filter-out %_simd.c,$(wildcard $(1)/*.c)) $(if $(filter 1,$(HAVE_GPU)),$(wildcard $(1)/*.cu))
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))
+include common/simd.mk
+simd_objects = $(foreach f,$(wildcard $(1)/*_simd.c),$(foreach i,$(ISAS),$(BUILD)/obj/$(f).$(i).o))
+COMMON_OBJECTS = $(call objects,$(COMMON_SOURCES)) $(call simd_objects,common)
+stage_objects = $(call objects,$(call stage_sources,$(1))) $(call simd_objects,$(1))
+
+PROGRAMS := $(addprefix $(BUILD)/,$(BUILT))
+LIBRARIES := $(patsubst %,$(BUILD)/lib%.so,$(BUILT))
+
+.PHONY: all check demo bench bench-peers plot mutants lint handout help clean
+.DELETE_ON_ERROR:
+.SECONDARY:
+all: $(PROGRAMS) $(LIBRARIES)
+
+# Objects depend on the flags that made them: another compiler, nvcc gone or come, DEBUG on or off.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(BUILD)
+	@printf '%s\n' '$(CC) $(CFLAGS_ALL) $(NVCC) $(NVFLAGS)' | cmp -s - $@ || printf '%s\n' '$(CC) $(CFLAGS_ALL) $(NVCC) $(NVFLAGS)' > $@
+FORCE:
+
+$(BUILD)/obj/%.c.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(CFLAGS_$(<F)) -c $< -o $@
+$(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(NVCC) $(NVFLAGS) -c $< -o $@
+
+# The registry: which stages a program holds.
+registry = printf '\#include "stage.h"\n$(foreach s,$(1),extern const fa_stage_t fa_stage_$(s);\n)const fa_stage_t *const fa_stages[] = {$(foreach s,$(1),&fa_stage_$(s), )NULL};\n'
+$(BUILD)/registry_%.c:
+	@mkdir -p $(@D)
+	@$(call registry,$*) > $@
+$(BUILD)/registry_all.c: Makefile
+	@mkdir -p $(@D)
+	@$(call registry,$(STAGES)) > $@
+$(BUILD)/registry_%.o: $(BUILD)/registry_%.c $(BUILD)/flags
+	@$(CC) $(CFLAGS_ALL) -c $< -o $@
+
+define simd_rule
+$(BUILD)/obj/%_simd.c.$(1).o: %_simd.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$(CC) $$(CFLAGS_ALL) $(FLAGS_$(1)) -ffp-contract=fast -DFA_ISA=$(1) -c $$< -o $$@
+endef
+$(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
+
+define stage_rules
+$(BUILD)/$(1): $(call objects,common/main.c) $(COMMON_OBJECTS) $(call stage_objects,$(1)) $(BUILD)/registry_$(1).o
+	$$(LINK) $$^ -o $$@ $$(LIBS)
+$(BUILD)/lib$(1).so: $(COMMON_OBJECTS) $(call stage_objects,$(1)) $(BUILD)/registry_$(1).o
+	$$(LINK) -shared $$^ -o $$@ $$(LIBS)
+endef
+$(foreach s,$(STAGES),$(eval $(call stage_rules,$(s))))
+
+$(BUILD)/demo: $(call objects,common/demo.c) $(COMMON_OBJECTS) $(foreach s,$(STAGES),$(call stage_objects,$(s))) $(BUILD)/registry_all.o
+	$(LINK) $^ -o $@ $(LIBS)
+
+demo: $(BUILD)/demo
+	@$(BUILD)/demo
+
+bench: $(PROGRAMS)
+	@for s in $(BUILT); do $(BUILD)/$$s --bench || exit $$?; done
+
+include tests/tests.mk
+
+clean:
+	rm -rf build
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
