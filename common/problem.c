@@ -83,8 +83,8 @@ static fa_status_t check_shape(const fa_problem_t *p, fa_reason_t *why) {
   const struct {
     const char *name;
     int64_t value, least;
-  } sizes[] = {{"batch", p->batch, 0},       {"seq_q", p->seq_q, 0},       {"seq_k", p->seq_k, 0},
-               {"heads_q", p->heads_q, 1},   {"heads_kv", p->heads_kv, 1}, {"head_dim", p->head_dim, 1},
+  } sizes[] = {{"batch", p->batch, 0},          {"seq_q", p->seq_q, 0},       {"seq_k", p->seq_k, 0},
+               {"heads_q", p->heads_q, 1},      {"heads_kv", p->heads_kv, 1}, {"head_dim", p->head_dim, 1},
                {"head_dim_v", p->head_dim_v, 1}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].value < sizes[i].least)
@@ -100,8 +100,7 @@ static fa_status_t check_shape(const fa_problem_t *p, fa_reason_t *why) {
   const int64_t rows_v[4] = {p->batch, p->heads_kv, p->seq_k, p->head_dim_v};
   if (!fits(scores, 4) || !fits(rows_q, 4) || !fits(rows_o, 4) || !fits(rows_k, 4) || !fits(rows_v, 4))
     return fa_say(why, FA_INVALID, "the sizes are too large: a tensor would pass 2^60 elements");
-  if ((unsigned)p->dtype >= FA_DTYPES)
-    return fa_say(why, FA_INVALID, "dtype %d is unknown", (int)p->dtype);
+  if ((unsigned)p->dtype >= FA_DTYPES) return fa_say(why, FA_INVALID, "dtype %d is unknown", (int)p->dtype);
   if ((unsigned)p->dtype_out >= FA_DTYPES || p->dtype_out == FA_E4M3)
     return fa_say(why, FA_INVALID, "dtype_out must be fp32, fp16 or bf16");
   if (!isfinite(p->scale)) return fa_say(why, FA_INVALID, "scale must be a finite number");
@@ -133,7 +132,8 @@ fa_status_t fa_problem_check(const fa_problem_t *p, fa_pass_t pass, bool need_da
                  {&p->dk, "dk", true, k, back},   {&p->dv, "dv", true, v, back}};
   for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
     if (tensors[i].used) {
-      status = check_tensor(tensors[i].t, tensors[i].name, tensors[i].output, need_data, tensors[i].size, why);
+      status =
+          check_tensor(tensors[i].t, tensors[i].name, tensors[i].output, need_data, tensors[i].size, why);
       if (status) return status;
     }
   if (need_data && !p->lse && p->batch && p->seq_q)

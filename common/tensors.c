@@ -152,7 +152,8 @@ fa_status_t fa_tensors_upload(fa_tensors_t *t, fa_reason_t *why) {
   for (int a = 0; a < FA_ARRAYS && !status; a++) {
     if (!t->block[a].host) continue;
     fa_dtype_t dtype = fa_array_dtype(&t->host, a);
-    if (is_output(a)) fill_typed(t->block[a].host, dtype, t->block[a].bytes / fa_dtype_size(dtype), FA_SENTINEL);
+    if (is_output(a))
+      fill_typed(t->block[a].host, dtype, t->block[a].bytes / fa_dtype_size(dtype), FA_SENTINEL);
     status = t->machine->upload(t->block[a].dev, t->block[a].host, t->block[a].bytes, why);
   }
   return status;
@@ -225,7 +226,8 @@ fa_status_t fa_tensors_workspace(fa_tensors_t *t, const fa_step_t *step, fa_reas
   return FA_OK;
 }
 
-fa_status_t fa_tensors_run(fa_tensors_t *t, const fa_stage_t *stage, const fa_step_t *step, fa_reason_t *why) {
+fa_status_t fa_tensors_run(fa_tensors_t *t, const fa_stage_t *stage, const fa_step_t *step,
+                           fa_reason_t *why) {
   fa_device_t device = t->machine->kind;
   fa_status_t status = fa_stage_supports(stage, step, &t->dev, FA_FORWARD, device, why);
   if (!status && t->backward) status = fa_stage_supports(stage, step, &t->dev, FA_BACKWARD, device, why);
