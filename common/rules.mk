@@ -14,7 +14,7 @@ endif
 
 BUILD := build$(if $(filter 1,$(SANITIZE)),/sanitize)$(if $(filter 1,$(DEBUG)),/debug)
 OPT := $(if $(filter 1,$(DEBUG)),-O0 -g,$(if $(filter 1,$(SANITIZE)),-O1 -g,-O3))
-SAN := $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma),undefined -fno-sanitize-recover=all)
+SANFLAGS := $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma),undefined -fno-sanitize-recover=all)
 comma := ,
 WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
 
@@ -23,8 +23,8 @@ HAVE_GPU := $(if $(NVCC),1,0)
 OPENMP := $(shell printf 'int main(void){return 0;}' | $(CC) -fopenmp -xc - -o /dev/null 2>/dev/null && echo -fopenmp)
 
 CPPFLAGS += -Icommon -I$(BUILD) -DFA_HAVE_GPU=$(HAVE_GPU)
-CFLAGS_ALL = -std=c11 $(OPT) $(WARN) $(SAN) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CFLAGS)
-LIBS = $(SAN) $(OPENMP) -lm
+CFLAGS_ALL = -std=c11 $(OPT) $(WARN) $(SANFLAGS) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CFLAGS)
+LIBS = $(SANFLAGS) $(OPENMP) -lm
 LINK := $(CC)
 
 ifeq ($(HAVE_GPU),1)
