@@ -1,0 +1,35 @@
+/* stage.c - the table of 01_naive: standard attention, three kernels with S and P in memory. */
+#include "stage.h"
+
+extern const fa_kernels_t fa_kernels_naive_cpu;
+FA_GPU_KERNELS(naive_cuda)
+FA_GPU_KERNELS(naive_cublas)
+
+static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
+                            fa_reason_t *why) {
+  (void)pass;
+  if (device == FA_CPU && (p->dtype != FA_FP32 || p->dtype_out != FA_FP32))
+    return fa_say(why, FA_REFUSED, "01_naive, step %s computes in fp32 only; %s was asked for", step->name,
+                  fa_dtype_name(p->dtype != FA_FP32 ? p->dtype : p->dtype_out));
+  if (p->dtype == FA_E4M3) return fa_say(why, FA_REFUSED, "01_naive has no e4m3; stages 05 and 06 do");
+  return FA_OK;
+}
+
+static const fa_step_t steps[] = {
+    {.name = "cpu",
+     .idea = "three loops over stored S and P, fp32",
+     .main = true,
+     .on = {[FA_CPU] = &fa_kernels_naive_cpu}},
+    {.name = "cuda",
+     .idea = "three kernels, S and P in global memory",
+     .main = true,
+     .on = {[FA_GPU] = FA_ON_GPU(naive_cuda)}},
+    {.name = "cublas",
+     .idea = "GEMMs of cuBLAS on tensor cores around a softmax kernel",
+     .main = true,
+     .on = {[FA_GPU] = FA_ON_GPU(naive_cublas)}},
+    {.name = NULL},
+};
+
+const fa_stage_t fa_stage_01_naive = {"01_naive", "standard attention: S and P go to memory and back", steps,
+                                      supports};

@@ -1,0 +1,37 @@
+/* stage.c - the table of 02_tiled_cpu: FlashAttention's arithmetic on a CPU. */
+#include "stage.h"
+
+#include "worked.h"
+
+extern const fa_kernels_t fa_kernels_worked, fa_kernels_online, fa_kernels_tiled, fa_kernels_fast;
+
+static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
+                            fa_reason_t *why) {
+  (void)pass, (void)device;
+  if (p->dtype != FA_FP32 || p->dtype_out != FA_FP32)
+    return fa_say(why, FA_REFUSED, "02_tiled_cpu, step %s computes in fp32 only; %s was asked for",
+                  step->name, fa_dtype_name(p->dtype != FA_FP32 ? p->dtype : p->dtype_out));
+  return FA_OK;
+}
+
+static const fa_step_t steps[] = {
+    {.name = "worked",
+     .idea = "the lecture's two-block example: a wrong denominator, corrected",
+     .on = {[FA_CPU] = &fa_kernels_worked},
+     .show = fa_worked_show},
+    {.name = "online",
+     .idea = "softmax in one pass, one query row and one key at a time",
+     .on = {[FA_CPU] = &fa_kernels_online}},
+    {.name = "tiled",
+     .idea = "Br x Bc blocks; backward recomputes P from LSE",
+     .main = true,
+     .on = {[FA_CPU] = &fa_kernels_tiled}},
+    {.name = "fast",
+     .idea = "the same blocks with SIMD, packing and all cores",
+     .main = true,
+     .on = {[FA_CPU] = &fa_kernels_fast}},
+    {.name = NULL},
+};
+
+const fa_stage_t fa_stage_02_tiled_cpu = {"02_tiled_cpu", "FlashAttention's arithmetic on a CPU", steps,
+                                          supports};
