@@ -21,11 +21,12 @@ typedef struct fa_kernels {
 } fa_kernels_t;
 
 typedef struct fa_step {
-  const char *name;                    /* as given to --step; NULL ends the table */
-  const char *idea;                    /* one line */
-  bool main;                           /* a candidate when no step is named; the last one wins */
-  const fa_kernels_t *on[FA_DEVICES];  /* NULL: there is no such code, or it was not built */
-  void (*show)(FILE *out);             /* NULL, or prints the step's own small worked example */
+  const char *name;                          /* as given to --step; NULL ends the table */
+  const char *idea;                          /* one line */
+  bool main;                                 /* a candidate when no step is named; the last one wins */
+  const fa_kernels_t *on[FA_DEVICES];        /* NULL: there is no such code, or it was not built */
+  void (*show)(FILE *out);                   /* NULL, or prints the step's own small worked example */
+  int64_t (*block_q)(const fa_problem_t *p); /* NULL, or queries per block: the count's formula needs it */
 } fa_step_t;
 
 typedef struct fa_stage {
