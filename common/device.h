@@ -16,7 +16,8 @@ typedef struct fa_machine {
   fa_status_t (*open)(char name[128], fa_reason_t *why);
   /* Free memory in bytes, as far as it is known. */
   size_t (*memory_free)(void);
-  fa_status_t (*alloc)(void **p, size_t bytes, fa_reason_t *why); /* aligned to 256; 0 bytes: still a pointer */
+  fa_status_t (*alloc)(void **p, size_t bytes,
+                       fa_reason_t *why); /* aligned to 256; 0 bytes: still a pointer */
   void (*release)(void *p);
   fa_status_t (*upload)(void *device, const void *host, size_t bytes, fa_reason_t *why);
   fa_status_t (*download)(void *host, const void *device, size_t bytes, fa_reason_t *why);

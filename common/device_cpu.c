@@ -94,6 +94,6 @@ static fa_status_t cpu_timer_stop(double *seconds, fa_reason_t *why) {
   return FA_OK;
 }
 
-const fa_machine_t fa_machine_cpu = {FA_CPU,     cpu_open, cpu_memory_free, cpu_alloc,      free,
-                                     cpu_copy,   cpu_copy, cpu_sync,        cpu_timer_start, cpu_timer_stop,
-                                     cpu_sync /* inputs that fit a CPU's cache are used from there in real life */};
+const fa_machine_t fa_machine_cpu = {
+    FA_CPU,   cpu_open, cpu_memory_free, cpu_alloc,      free,    cpu_copy,
+    cpu_copy, cpu_sync, cpu_timer_start, cpu_timer_stop, cpu_sync /* inputs that fit a CPU's cache are used from there in real life */};

@@ -21,7 +21,9 @@ FA_HD static inline float fa_bits_float(uint32_t u) {
 }
 
 /* bf16 is the upper half of an fp32. */
-FA_HD static inline float fa_from_bf16(bf16_t x) { return fa_bits_float((uint32_t)x.bits << 16); }
+FA_HD static inline float fa_from_bf16(bf16_t x) {
+  return fa_bits_float((uint32_t)x.bits << 16);
+}
 FA_HD static inline bf16_t fa_to_bf16(float x) {
   uint32_t u = fa_float_bits(x);
   bf16_t r;

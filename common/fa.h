@@ -80,7 +80,7 @@ typedef struct fa_descale {
 
 typedef struct fa_problem {
   int64_t batch;
-  int64_t heads_q;  /* a multiple of heads_kv; query head h reads kv head h / (heads_q / heads_kv) */
+  int64_t heads_q; /* a multiple of heads_kv; query head h reads kv head h / (heads_q / heads_kv) */
   int64_t heads_kv;
   int64_t seq_q, seq_k;
   int64_t head_dim, head_dim_v;

@@ -14,7 +14,8 @@ extern "C" {
 fa_status_t fa_npy_load(const char *path, float **data, int64_t shape[4], fa_reason_t *why);
 
 /* Writes fp32 in format 1.0. `dims` is 3 (lse) or 4. Written to a temporary name first, then renamed. */
-fa_status_t fa_npy_save(const char *path, const float *data, int dims, const int64_t *shape, fa_reason_t *why);
+fa_status_t fa_npy_save(const char *path, const float *data, int dims, const int64_t *shape,
+                        fa_reason_t *why);
 
 #ifdef __cplusplus
 }

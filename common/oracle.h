@@ -18,8 +18,8 @@ extern "C" {
 typedef struct fa_expected {
   bool backward, sampled; /* sampled: not every row and key is there */
   int64_t row_count, key_count;
-  int64_t *rows, *keys; /* ascending */
-  double *o, *lse, *dq, *dk, *dv;           /* oracle */
+  int64_t *rows, *keys;                        /* ascending */
+  double *o, *lse, *dq, *dk, *dv;              /* oracle */
   float *o_yard, *dq_yard, *dk_yard, *dv_yard; /* yardstick, already rounded to the output's type */
 } fa_expected_t;
 
@@ -34,8 +34,8 @@ void fa_expected_free(fa_expected_t *e);
 
 /* One row by definition, for explanations: o[head_dim_v] and *lse of query row i when it sees keys
  * 0 .. visible-1 of kv head `kv_head`. */
-void fa_oracle_row(const fa_problem_t *host, int64_t b, int64_t h, int64_t kv_head, int64_t i, int64_t visible,
-                   double *o, double *lse);
+void fa_oracle_row(const fa_problem_t *host, int64_t b, int64_t h, int64_t kv_head, int64_t i,
+                   int64_t visible, double *o, double *lse);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,6 @@ extern "C" {
 /* FLOP/s of all OpenMP threads together over about `seconds`, with the widest vectors that the CPU has. */
 double fa_fma_peak(double seconds);
 
-
 #ifdef __cplusplus
 }
 #endif

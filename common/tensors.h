@@ -13,16 +13,14 @@
 extern "C" {
 #endif
 
-enum {
-  FA_Q, FA_K, FA_V, FA_O, FA_LSE, FA_DO, FA_DQ, FA_DK, FA_DV, FA_KV_LEN, FA_ARRAYS
-};
+enum { FA_Q, FA_K, FA_V, FA_O, FA_LSE, FA_DO, FA_DQ, FA_DK, FA_DV, FA_KV_LEN, FA_ARRAYS };
 #define FA_SENTINEL 777.0f
 
 /* How tensors lie in memory. */
 typedef enum fa_layout {
-  FA_BHND,   /* packed [batch][heads][rows][dim] */
-  FA_BNHD,   /* [batch][rows][heads][dim], seen through strides */
-  FA_PADDED  /* as the first, each row followed by unused elements, each head by an unused row */
+  FA_BHND,  /* packed [batch][heads][rows][dim] */
+  FA_BNHD,  /* [batch][rows][heads][dim], seen through strides */
+  FA_PADDED /* as the first, each row followed by unused elements, each head by an unused row */
 } fa_layout_t;
 
 typedef struct fa_tensors {
@@ -58,8 +56,8 @@ fa_status_t fa_tensors_workspace(fa_tensors_t *t, const fa_step_t *step, fa_reas
 /* Upload, forward, backward if t->backward, download, guards. */
 fa_status_t fa_tensors_run(fa_tensors_t *t, const fa_stage_t *stage, const fa_step_t *step, fa_reason_t *why);
 
-const char *fa_array_name(int array);                          /* "q", "lse", "dq", ... */
-fa_tensor_t *fa_array_tensor(fa_problem_t *p, int array);      /* NULL for FA_LSE and FA_KV_LEN */
+const char *fa_array_name(int array);                                  /* "q", "lse", "dq", ... */
+fa_tensor_t *fa_array_tensor(fa_problem_t *p, int array);              /* NULL for FA_LSE and FA_KV_LEN */
 void fa_array_size(const fa_problem_t *p, int array, int64_t size[4]); /* batch, heads, rows, dim */
 fa_dtype_t fa_array_dtype(const fa_problem_t *p, int array);
 
