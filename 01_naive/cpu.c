@@ -79,6 +79,8 @@ static void softmax(const fa_problem_t *p) {
     const float *S = matrix_row(p, S_OR_DP, b, h, i);
     float *P = matrix_row(p, P_MATRIX, b, h, i);
     int64_t n = fa_visible(p, fa_keys(p, b), i);
+    /* BEGIN SOLUTION */
+    /* STUB: (void)S, (void)P, (void)n; */
     float m = -INFINITY, l = 0;
     for (int64_t j = 0; j < n; j++) m = S[j] > m ? S[j] : m;
     float shift = m == -INFINITY ? 0 : m; /* no key, or only -inf: exp(-inf - 0) is 0, not NaN */
@@ -86,6 +88,7 @@ static void softmax(const fa_problem_t *p) {
     bool empty = l == 0;
     for (int64_t j = 0; j < n; j++) P[j] = empty ? 0 : P[j] / l;
     p->lse[(b * p->heads_q + h) * p->seq_q + i] = empty ? -INFINITY : m + logf(l);
+    /* END SOLUTION */
   }
 }
 
@@ -107,8 +110,11 @@ static void softmax_gradient(const fa_problem_t *p) {
     const float *P = matrix_row(p, P_MATRIX, b, h, i);
     int64_t n = fa_visible(p, fa_keys(p, b), i);
     bool empty = p->lse[(b * p->heads_q + h) * p->seq_q + i] == -INFINITY;
+    /* BEGIN SOLUTION */
+    /* STUB: (void)dP, (void)P, (void)n, (void)empty; */
     float D = dot(P, dP, n);
     for (int64_t j = 0; j < n; j++) dP[j] = empty ? 0 : P[j] * (dP[j] - D);
+    /* END SOLUTION */
   }
 }
 

@@ -112,6 +112,29 @@ bench: $(PROGRAMS)
 
 include tests/tests.mk
 
+# cppcheck reads C only; the .cu files are C++17 and have nvcc's and g++'s own warnings.
+LINT_FORMAT := $(shell find common 0[1-6]_* tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh')
+lint:
+	clang-format --dry-run --Werror $(LINT_FORMAT)
+	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability,performance \
+		--suppress=missingIncludeSystem -Icommon -Itests -DFA_HAVE_GPU=0 -DFA_ISA=baseline common 0[1-6]_* tests
+
+help:
+	@printf '%s\n' \
+	'make demo                 every step of every stage on one problem: the ladder (no GPU, no nvcc needed)' \
+	'make check                all tests, quick tier; STAGE=02_tiled_cpu: only this stage; SLOW=1: everything' \
+	'make                      the programs build/STAGE and libraries build/libSTAGE.so; each has --help' \
+	'make bench                time of the main steps, with the machine peak beside them' \
+	'make bench-peers          the same beside PyTorch (needs PyTorch)' \
+	'make plot                 speed and memory against sequence length (needs gnuplot)' \
+	'make mutants              seeded bugs, all of which the tests must kill' \
+	'make handout STAGE=02_tiled_cpu OUT=dir   a student tree with the solutions taken out' \
+	'make lint                 clang-format and cppcheck' \
+	'make clean                removes build/' \
+	'' \
+	'stages: $(STAGES)' \
+	'variables: STAGE=... CUDA=0 (no nvcc) SANITIZE=1 DEBUG=1 WERROR=1 ARCHS="80 90" (GPU architectures)'
+
 clean:
 	rm -rf build
 

@@ -1,0 +1,30 @@
+#!/bin/sh
+# handout.sh - every stage's handout must compile and fail its checks cleanly: failed checks, no crash, no
+# time-out. Prints "N passed, N failed".
+set -u
+passed=0 failed=0
+for stage in ${STAGE:-$(ls -d 0[1-6]_*/ | tr -d /)}; do
+  out=$(mktemp -d)/student log=$(mktemp)
+  if sh common/handout.sh "$stage" "$out" > "$log" 2>&1 &&
+    ! grep -rq -e 'BEGIN SOLUTION' -e 'STUB:' "$out/$stage" &&
+    make -C "$out" --no-print-directory all "build/tests/check_$stage" STAGE="$stage" WERROR=1 >> "$log" 2>&1; then
+    # The forward and backward suites suffice to see that the missing parts are missed.
+    (cd "$out" && FA_FAIL_FAST=1 "build/tests/check_$stage") > "$log" 2>&1
+    status=$?
+    if [ $status -ne 0 ] && grep -q 'Failures: [1-9]' "$log" && ! grep -q 'Errors: [1-9]' "$log"; then
+      passed=$((passed + 1))
+      echo "handout $stage: compiles, and fails its checks cleanly"
+    else
+      failed=$((failed + 1))
+      echo "handout $stage: the student's tree does not fail its checks cleanly (status $status):"
+      tail -n 5 "$log"
+    fi
+  else
+    failed=$((failed + 1))
+    echo "handout $stage: the student's tree does not build:"
+    tail -n 15 "$log"
+  fi
+  rm -rf "$(dirname "$out")" "$log"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

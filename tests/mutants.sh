@@ -1,0 +1,71 @@
+#!/bin/sh
+# mutants.sh STAGE [NAME] - tests the tests: every bug of tests/mutants/STAGE.mut is put into a copy of the
+# tree, built, and must make the stage's tests fail. A bug that does not build, or whose line is no longer
+# there, is an error too: it would prove nothing.
+#
+# A .mut file holds blocks of five lines (blank lines and lines with # between them):
+#   name: tiled-not-rescaled
+#   file: 02_tiled_cpu/tiled.c
+#   what: O keeps its weight when a later block raises the maximum
+#   old: the line, without its indentation; it must be in the file exactly once
+#   new: what takes its place (may be empty)
+set -u
+stage=$1 only=${2:-${MUTANT:-}}
+list=tests/mutants/$stage.mut
+tree=build/mutants/$stage
+[ -f "$list" ] || { echo "mutants: $list does not exist" >&2; exit 2; }
+rm -rf "$tree"
+mkdir -p "$tree/build"
+cp -a Makefile common tests "$stage" "$tree/"
+# Objects with their times, so that only the changed file is compiled again.
+for part in build/obj build/tests build/flags build/check.cflags build/check.libs build/registry_"$stage".*; do
+  [ -e "$part" ] && cp -a "$part" "$tree/build/"
+done
+
+killed=0 survived=0 broken=0
+field() { printf '%s\n' "$block" | sed -n "s/^$1: \{0,1\}//p"; }
+
+run_mutant() {
+  name=$(field name) file=$(field file) what=$(field what)
+  [ -z "$only" ] || [ "$only" = "$name" ] || return 0
+  cp -p "$file" "$tree/$file.good"
+  OLD=$(field old) NEW=$(field new) awk '
+    BEGIN { old = ENVIRON["OLD"]; new = ENVIRON["NEW"] }
+    { line = $0; sub(/^[ \t]+/, "", line); indent = substr($0, 1, length($0) - length(line)) }
+    line == old { print indent new; found++; next }
+    { print }
+    END { exit found != 1 }' "$file" > "$tree/$file" || {
+    broken=$((broken + 1))
+    printf '%-34s BROKEN    its line is not exactly once in %s\n' "$name" "$file"
+    mv "$tree/$file.good" "$tree/$file"
+    return 0
+  }
+  log=$tree/log
+  if ! make -C "$tree" --no-print-directory WERROR=0 "build/tests/check_$stage" > "$log" 2>&1; then
+    broken=$((broken + 1))
+    printf '%-34s BROKEN    does not build: %s\n' "$name" "$(grep -m1 error "$log")"
+  elif (cd "$tree" && FA_FAIL_FAST=1 timeout 600 "build/tests/check_$stage") > "$log" 2>&1; then
+    survived=$((survived + 1))
+    printf '%-34s SURVIVED  %s\n' "$name" "$what"
+  else
+    killed=$((killed + 1))
+    by=$(sed -n 's/^[^ ]*: *\([^ ]*\).*/\1/p; ' "$log" | grep -m1 "$stage" || true)
+    printf '%-34s killed    %s\n' "$name" "$what${by:+ [$by]}"
+  fi
+  mv "$tree/$file.good" "$tree/$file"
+  touch "$tree/$file"
+}
+
+block=
+while IFS= read -r line || [ -n "$line" ]; do
+  case $line in
+  '' | '#'*) continue ;;
+  esac
+  block="$block$line
+"
+  case $line in
+  new:*) run_mutant; block= ;;
+  esac
+done < "$list"
+echo "mutants of $stage: $killed killed, $survived survived, $broken broken"
+[ "$survived" = 0 ] && [ "$broken" = 0 ] && [ "$killed" -gt 0 ]
