@@ -2,6 +2,7 @@
 #   STAGE=02_tiled_cpu   only this stage          CUDA=0       leave nvcc alone
 #   SANITIZE=1           ASan and UBSan           DEBUG=1      -O0 -g, and -G for kernels
 #   WERROR=1             warnings are errors      ARCHS="90"   GPU architectures to build for
+#   V=1                  show every command
 STAGES := $(sort $(patsubst %/,%,$(dir $(wildcard 0[1-6]_*/stage.c))))
 ifdef STAGE
 ifeq ($(filter $(STAGE),$(STAGES)),)
@@ -12,10 +13,17 @@ else
 BUILT := $(STAGES)
 endif
 
+# As many jobs as there are processors, unless the caller said how many.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+endif
+# `$(call say,CC,file)` prints one short line instead of the command.
+say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
+
 BUILD := build$(if $(filter 1,$(SANITIZE)),/sanitize)$(if $(filter 1,$(DEBUG)),/debug)
 OPT := $(if $(filter 1,$(DEBUG)),-O0 -g,$(if $(filter 1,$(SANITIZE)),-O1 -g,-O3))
-SANFLAGS := $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma),undefined -fno-sanitize-recover=all)
 comma := ,
+SANFLAGS := $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all)
 WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
 
 NVCC := $(if $(filter 0,$(CUDA)),,$(shell command -v nvcc 2>/dev/null))
@@ -70,10 +78,10 @@ FORCE:
 
 $(BUILD)/obj/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(CFLAGS_$(<F)) -c $< -o $@
+	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) $(CFLAGS_$(<F)) -c $< -o $@
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(NVCC) $(NVFLAGS) -c $< -o $@
+	$(call say,NVCC,$<)$(NVCC) $(NVFLAGS) -c $< -o $@
 
 # The registry: which stages a program holds.
 registry = printf '\#include "stage.h"\n$(foreach s,$(1),extern const fa_stage_t fa_stage_$(s);\n)const fa_stage_t *const fa_stages[] = {$(foreach s,$(1),&fa_stage_$(s), )NULL};\n'
@@ -89,20 +97,20 @@ $(BUILD)/registry_%.o: $(BUILD)/registry_%.c $(BUILD)/flags
 define simd_rule
 $(BUILD)/obj/%_simd.c.$(1).o: %_simd.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$(CC) $$(CFLAGS_ALL) $(FLAGS_$(1)) -ffp-contract=fast -DFA_ISA=$(1) -c $$< -o $$@
+	$$(call say,CC,$$< for $(1))$(CC) $$(CFLAGS_ALL) $(FLAGS_$(1)) -ffp-contract=fast -DFA_ISA=$(1) -c $$< -o $$@
 endef
 $(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
 
 define stage_rules
 $(BUILD)/$(1): $(call objects,common/main.c) $(COMMON_OBJECTS) $(call stage_objects,$(1)) $(BUILD)/registry_$(1).o
-	$$(LINK) $$^ -o $$@ $$(LIBS)
+	$$(call say,LINK,$$@)$$(LINK) $$^ -o $$@ $$(LIBS)
 $(BUILD)/lib$(1).so: $(COMMON_OBJECTS) $(call stage_objects,$(1)) $(BUILD)/registry_$(1).o
-	$$(LINK) -shared $$^ -o $$@ $$(LIBS)
+	$$(call say,LINK,$$@)$$(LINK) -shared $$^ -o $$@ $$(LIBS)
 endef
 $(foreach s,$(STAGES),$(eval $(call stage_rules,$(s))))
 
 $(BUILD)/demo: $(call objects,common/demo.c) $(COMMON_OBJECTS) $(foreach s,$(STAGES),$(call stage_objects,$(s))) $(BUILD)/registry_all.o
-	$(LINK) $^ -o $@ $(LIBS)
+	$(call say,LINK,$@)$(LINK) $^ -o $@ $(LIBS)
 
 demo: $(BUILD)/demo
 	@$(BUILD)/demo
