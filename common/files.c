@@ -1,0 +1,129 @@
+/* files.c - --load and --save: NumPy files in, NumPy files out. */
+#define _POSIX_C_SOURCE 200809L
+#include "driver.h"
+#include "dtype.h"
+#include "npy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const int loaded[4] = {FA_Q, FA_K, FA_V, FA_DO};
+
+/* A size given as an option next to --load must be the file's. */
+static fa_status_t agree(const char *option, int64_t given, int64_t in_file, const char *path,
+                         fa_reason_t *why) {
+  if (given == FA_UNSET || given == in_file) return FA_OK;
+  return fa_say(why, FA_INVALID,
+                "--%s %lld contradicts %.80s, which has %lld: leave it out, files set the shape", option,
+                (long long)given, path, (long long)in_file);
+}
+
+/* Sizes that two files share must be equal. */
+static fa_status_t same(const fa_options_t *o, int x, int y, int axis, int64_t shape[4][4],
+                        fa_reason_t *why) {
+  static const char *const axes[4] = {"batch", "heads", "seq", "dim"};
+  if (shape[x][axis] == shape[y][axis]) return FA_OK;
+  return fa_say(why, FA_INVALID, "%.70s has %s %lld, but %.70s has %lld; they must be equal", o->load[x],
+                axes[axis], (long long)shape[x][axis], o->load[y], (long long)shape[y][axis]);
+}
+
+fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why) {
+  const fa_options_t *o = run->options;
+  int64_t shape[4][4] = {{0}};
+  fa_status_t status = FA_OK;
+  enum { Q, K, V, DO };
+  for (int i = 0; i < 4 && !status; i++)
+    if (o->load[i]) status = fa_npy_load(o->load[i], &run->files[i], shape[i], why);
+  if (!status) status = same(o, K, Q, 0, shape, why);
+  if (!status) status = same(o, V, K, 0, shape, why);
+  if (!status) status = same(o, V, K, 1, shape, why);
+  if (!status) status = same(o, V, K, 2, shape, why);
+  if (!status) status = same(o, K, Q, 3, shape, why);
+  for (int axis = 0; axis < 3 && !status && o->load[DO]; axis++) status = same(o, DO, Q, axis, shape, why);
+  if (!status && o->load[DO]) status = same(o, DO, V, 3, shape, why);
+  if (!status) status = agree("batch", o->batch, shape[Q][0], o->load[Q], why);
+  if (!status) status = agree("heads", o->heads, shape[Q][1], o->load[Q], why);
+  if (!status) status = agree("heads-kv", o->heads_kv, shape[K][1], o->load[K], why);
+  if (!status) status = agree("seq", o->seq, shape[Q][2], o->load[Q], why);
+  if (!status) status = agree("seq", o->seq, shape[K][2], o->load[K], why);
+  if (!status) status = agree("seq-q", o->seq_q, shape[Q][2], o->load[Q], why);
+  if (!status) status = agree("seq-k", o->seq_k, shape[K][2], o->load[K], why);
+  if (!status) status = agree("head-dim", o->head_dim, shape[Q][3], o->load[Q], why);
+  if (!status) status = agree("head-dim-v", o->head_dim_v, shape[V][3], o->load[V], why);
+  if (status) return status;
+  fa_problem_t *p = &run->shape;
+  p->batch = shape[Q][0], p->heads_q = shape[Q][1], p->seq_q = shape[Q][2], p->head_dim = shape[Q][3];
+  p->heads_kv = shape[K][1], p->seq_k = shape[K][2], p->head_dim_v = shape[V][3];
+  if (!o->has_scale) p->scale = fa_default_scale(p->head_dim);
+  return FA_OK;
+}
+
+/* Packed numbers [batch][heads][rows][dim] to or from a tensor of any layout and type. */
+static void copy(fa_problem_t *p, int array, float *packed, bool into_tensor) {
+  int64_t size[4];
+  fa_array_size(p, array, size);
+  const fa_tensor_t *t = fa_array_tensor(p, array);
+  fa_dtype_t dtype = fa_array_dtype(p, array);
+  for (int64_t b = 0; b < size[0]; b++)
+    for (int64_t h = 0; h < size[1]; h++)
+      for (int64_t r = 0; r < size[2]; r++)
+        for (int64_t c = 0; c < size[3]; c++, packed++)
+          if (into_tensor)
+            fa_store(dtype, t->data, fa_row(t, b, h, r) + c, *packed);
+          else
+            *packed = fa_load(dtype, t->data, fa_row(t, b, h, r) + c);
+}
+
+void fa_files_fill(fa_run_t *run) {
+  for (int i = 0; i < 4; i++) {
+    if (!run->files[i]) continue;
+    copy(&run->tensors.host, loaded[i], run->files[i], true);
+    free(run->files[i]);
+    run->files[i] = NULL;
+  }
+}
+
+fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why) {
+  const char *folder = o->save;
+  struct stat info;
+  if (mkdir(folder, 0777) == 0) return FA_OK;
+  if (errno != EEXIST)
+    return fa_say(why, FA_INVALID, "cannot make the folder %.120s of --save: %s", folder, strerror(errno));
+  if (stat(folder, &info) == 0 && S_ISDIR(info.st_mode)) return FA_OK;
+  return fa_say(why, FA_INVALID, "--save wants a folder; %.120s is a file", folder);
+}
+
+static fa_status_t save_array(const fa_run_t *run, int array, fa_reason_t *why) {
+  fa_problem_t p = run->tensors.host;
+  const char *folder = run->options->save;
+  int64_t size[4];
+  fa_array_size(&p, array, size);
+  size_t length = strlen(folder) + 32;
+  size_t count = (size_t)size[0] * (size_t)size[1] * (size_t)size[2] * (size_t)size[3];
+  char *path = malloc(length);
+  float *packed = malloc(count * sizeof *packed + 1);
+  fa_status_t status;
+  if (!path || !packed) {
+    status = fa_say(why, FA_REFUSED, "no memory to save %s (%zu bytes)", fa_array_name(array), count * 4);
+  } else {
+    snprintf(path, length, "%s/%s.npy", folder, fa_array_name(array));
+    if (array == FA_LSE)
+      memcpy(packed, p.lse, count * sizeof *packed);
+    else
+      copy(&p, array, packed, false);
+    status = fa_npy_save(path, packed, array == FA_LSE ? 3 : 4, size, why);
+  }
+  free(path);
+  free(packed);
+  return status;
+}
+
+fa_status_t fa_files_save(const fa_run_t *run, fa_reason_t *why) {
+  static const int saved[] = {FA_O, FA_LSE, FA_DQ, FA_DK, FA_DV};
+  fa_status_t status = FA_OK;
+  for (int i = 0; i < (run->options->backward ? 5 : 2) && !status; i++)
+    status = save_array(run, saved[i], why);
+  return status;
+}

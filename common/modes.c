@@ -1,0 +1,161 @@
+/* modes.c - what the program does with a run that is set up: run it, check it, time it. */
+#define _POSIX_C_SOURCE 200809L
+#include "driver.h"
+#include "input.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+/* About this long each pass is repeated. */
+#define BENCH_SECONDS 1.0
+/* Multiply-adds of the oracle that --bench spends on a check of the same problem; beyond, a smaller one is
+ * checked. Some ten seconds on two cores. */
+#define CHECK_WORK 1e10
+/* Lengths of the smaller problem: whole tiles and the same ragged rest. */
+#define SMALL_LENGTH 512
+
+static fa_status_t run_pass(fa_run_t *run, fa_pass_t pass, fa_reason_t *why) {
+  fa_tensors_t *t = &run->tensors;
+  fa_count_reset();
+  fa_status_t status = fa_stage_run(run->stage, run->step, &t->dev, pass, run->machine->kind, why);
+  if (!status) status = t->machine->sync(why);
+  fa_count_t *c = &run->report.count[pass];
+  *c = fa_count_total();
+  run->report.counted[pass] = c->hbm_read > 0 || c->matmul_flop > 0;
+  return status;
+}
+
+fa_status_t fa_run_once(fa_run_t *run, fa_reason_t *why) {
+  fa_progress("running");
+  fa_status_t status = fa_tensors_upload(&run->tensors, why);
+  if (!status) status = run_pass(run, FA_FORWARD, why);
+  if (!status && run->tensors.backward) status = run_pass(run, FA_BACKWARD, why);
+  if (!status) status = fa_tensors_download(&run->tensors, why);
+  if (!status) status = fa_tensors_guards(&run->tensors, why);
+  fa_progress(NULL);
+  return status;
+}
+
+static fa_status_t compare(const fa_problem_t *host, bool backward, fa_comparison_t *c, fa_reason_t *why) {
+  fa_expected_t expected;
+  fa_progress("computing the oracle");
+  fa_status_t status = fa_expected_new(&expected, host, backward, why);
+  fa_progress(NULL);
+  if (status) return status;
+  fa_compare(host, &expected, c);
+  fa_expected_free(&expected);
+  return c->ok ? FA_OK : fa_say(why, FA_FAILED, "the result is wrong");
+}
+
+/* Is there any output element to compare? */
+static bool is_empty(const fa_problem_t *p, bool backward) {
+  return p->batch == 0 || (p->seq_q == 0 && !(backward && p->seq_k > 0));
+}
+
+fa_status_t fa_run_check(fa_run_t *run, fa_reason_t *why) {
+  fa_report_t *r = &run->report;
+  if (is_empty(&run->shape, r->backward)) {
+    if (run->detail)
+      fprintf(run->detail, "\nthe problem has no output element: there is nothing to compare\n");
+    return FA_OK;
+  }
+  fa_status_t status = compare(&run->tensors.host, r->backward, &r->comparison, why);
+  if (status && status != FA_FAILED) return status;
+  r->compared = true;
+  if (run->detail) fa_report_check(r, run->detail);
+  return status;
+}
+
+/* --- bench ----------------------------------------------------------------------------------------- */
+
+/* What the oracle would compute: sampled rows forward; backward needs every row for dK and dV. */
+static double oracle_work(const fa_problem_t *p, bool backward) {
+  double rows = p->seq_q < FA_SAMPLE_ROWS || backward ? (double)p->seq_q : FA_SAMPLE_ROWS;
+  double dims = (double)(p->head_dim + p->head_dim_v) * (backward ? 2 : 1);
+  return (double)p->batch * (double)p->heads_q * rows * (double)p->seq_k * dims;
+}
+
+static int64_t shorter(int64_t n) {
+  return n <= SMALL_LENGTH + 64 ? n : SMALL_LENGTH + n % 64;
+}
+
+/* The same step on one batch item and one group of heads with shorter sequences. */
+static fa_status_t check_smaller(fa_run_t *run, fa_problem_t *p, fa_reason_t *why) {
+  fa_tensors_t t;
+  bool backward = run->report.backward;
+  int32_t kv_len = 0;
+  p->batch = 1;
+  p->heads_q /= p->heads_kv;
+  p->heads_kv = 1;
+  p->seq_q = shorter(p->seq_q);
+  p->seq_k = shorter(p->seq_k);
+  if (p->kv_len) {
+    kv_len = p->kv_len[0] < p->seq_k ? p->kv_len[0] : (int32_t)p->seq_k;
+    p->kv_len = &kv_len;
+  }
+  fa_status_t status = fa_tensors_new(&t, p, backward, FA_BHND, run->machine, why);
+  if (status) return status;
+  status = fa_fill(&t, run->options->dist, run->options->seed, why);
+  if (!status) status = fa_tensors_run(&t, run->stage, run->step, why);
+  if (!status) status = compare(&t.host, backward, &run->report.comparison, why);
+  fa_tensors_free(&t);
+  return status;
+}
+
+/* No kernel is timed that was not seen to be right. */
+static fa_status_t check_before_timing(fa_run_t *run, fa_reason_t *why) {
+  fa_report_t *r = &run->report;
+  if (r->compared || is_empty(&run->shape, r->backward)) return FA_OK;
+  fa_problem_t p = run->shape;
+  bool same = oracle_work(&p, r->backward) <= CHECK_WORK;
+  fa_status_t status =
+      same ? compare(&run->tensors.host, r->backward, &r->comparison, why) : check_smaller(run, &p, why);
+  if (status && status != FA_FAILED) return status;
+  r->compared = same;
+  r->compared_smaller = !same;
+  if (status) {
+    if (run->detail) fa_report_check(r, run->detail);
+    return status;
+  }
+  if (!run->detail) return FA_OK;
+  if (same)
+    fprintf(run->detail, "checked before timing: this problem%s\n",
+            r->comparison.sampled ? ", sampled rows" : "");
+  else
+    fprintf(run->detail,
+            "checked before timing: a smaller problem, for the oracle would take too long on this one "
+            "(batch 1, heads %lld, queries %lld, keys %lld); --check compares this one\n",
+            (long long)p.heads_q, (long long)p.seq_q, (long long)p.seq_k);
+  return FA_OK;
+}
+
+/* Linux forgets the process's peak when told so; elsewhere the peak includes the oracle's memory. */
+static void forget_peak(void) {
+  FILE *f = fopen("/proc/self/clear_refs", "w");
+  if (!f) return;
+  fputs("5", f);
+  fclose(f);
+}
+
+static double peak_bytes(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_SELF, &usage) ? 0 : 1024.0 * (double)usage.ru_maxrss;
+}
+
+fa_status_t fa_run_bench(fa_run_t *run, fa_reason_t *why) {
+  fa_report_t *r = &run->report;
+  fa_status_t status = check_before_timing(run, why);
+  if (status) return status;
+  forget_peak();
+  for (int pass = 0; pass < (r->backward ? 2 : 1) && !status; pass++) {
+    fa_progress(pass == FA_FORWARD ? "timing forward" : "timing backward");
+    status =
+        fa_bench(&run->tensors, run->stage, run->step, (fa_pass_t)pass, BENCH_SECONDS, &r->timing[pass], why);
+    r->timed[pass] = !status;
+  }
+  fa_progress(NULL);
+  if (status) return status;
+  r->peak_bytes = peak_bytes();
+  if (run->detail) fa_report_bench(r, run->detail);
+  return FA_OK;
+}

@@ -1,0 +1,187 @@
+/* report.c - a run as text: one header line, a table for each thing that was done, and a last line. */
+#include "report.h"
+#include "formulas.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A step that does not tell its block size is put beside the formula for this one. */
+#define USUAL_BLOCK_Q 64
+
+static const char *const pass_names[FA_PASSES] = {"forward", "backward"};
+
+void fa_report_header(const fa_report_t *r, FILE *out) {
+  const fa_problem_t *p = r->shape;
+  fprintf(out, "%s, step %s: batch %lld, heads %lld", r->stage->name, r->step->name, (long long)p->batch,
+          (long long)p->heads_q);
+  if (p->heads_kv != p->heads_q) fprintf(out, " (kv %lld)", (long long)p->heads_kv);
+  if (p->seq_q == p->seq_k)
+    fprintf(out, ", seq %lld", (long long)p->seq_q);
+  else
+    fprintf(out, ", queries %lld, keys %lld", (long long)p->seq_q, (long long)p->seq_k);
+  if (p->kv_len) fprintf(out, " (kv-len given)");
+  fprintf(out, ", head dim %lld", (long long)p->head_dim);
+  if (p->head_dim_v != p->head_dim) fprintf(out, " (values %lld)", (long long)p->head_dim_v);
+  fprintf(out, ", %s", fa_dtype_name(p->dtype));
+  if (p->dtype_out != p->dtype) fprintf(out, " to %s", fa_dtype_name(p->dtype_out));
+  fprintf(out, "%s%s, input %s; on %s: %s\n", p->causal ? ", causal" : "",
+          r->backward ? ", forward and backward" : ", forward", r->dist, fa_device_name(r->device),
+          r->machine);
+}
+
+/* --- check ----------------------------------------------------------------------------------------- */
+
+/* Error as a part of what is allowed; NaN and infinity where they are the error. */
+static double part_of_limit(const fa_verdict_t *v) {
+  return v->error == 0 ? 0 : v->error / v->limit;
+}
+
+void fa_report_check(const fa_report_t *r, FILE *out) {
+  const fa_comparison_t *c = &r->comparison;
+  fprintf(out, "\nagainst the oracle (limit = 2 yardstick + 1e-5 max|oracle|, at least 1e-5)\n");
+  fprintf(out, "  %-6s %11s %11s %11s %9s   %-30s %14s %14s\n", "tensor", "error", "yardstick", "limit",
+          "of limit", "worst at [batch head row col]", "ours", "right");
+  for (int i = 0; i < c->count; i++) {
+    const fa_verdict_t *v = &c->tensor[i];
+    char yardstick[16] = "-", place[96];
+    if (v->array != FA_LSE) snprintf(yardstick, sizeof yardstick, "%.3e", v->yardstick);
+    snprintf(place, sizeof place, "%lld %lld %lld %lld", (long long)v->worst[0], (long long)v->worst[1],
+             (long long)v->worst[2], (long long)v->worst[3]);
+    fprintf(out, "  %-6s %11.3e %11s %11.3e %8.1f%%   %-30s %14.7g %14.7g%s\n", fa_array_name(v->array),
+            v->error, yardstick, v->limit, 100 * part_of_limit(v), place, v->ours, v->right,
+            v->ok ? "" : "  WRONG");
+  }
+  if (c->sampled)
+    fprintf(out, "  compared: %lld of %lld rows%s in every head\n", (long long)c->row_count,
+            (long long)r->shape->seq_q, r->backward ? " and a few keys" : "");
+  for (int i = 0; i < c->count; i++)
+    if (!c->tensor[i].ok) {
+      char line[512];
+      fa_verdict_line(&c->tensor[i], line, sizeof line);
+      fprintf(out, "  %s\n", line);
+    }
+}
+
+/* --- count ----------------------------------------------------------------------------------------- */
+
+static void count_pass(const fa_report_t *r, fa_pass_t pass, FILE *out) {
+  const fa_problem_t *p = r->shape;
+  const fa_count_t *c = &r->count[pass];
+  double MB = 1e6, GF = 1e9;
+  fprintf(out, "\ncounted in one %s run (not time; HBM on a CPU is main memory)\n", pass_names[pass]);
+  fprintf(out, "  HBM read         %14.3f MB\n", c->hbm_read / MB);
+  fprintf(out, "  HBM written      %14.3f MB\n", c->hbm_written / MB);
+  fprintf(out, "  HBM both         %14.3f MB\n", (c->hbm_read + c->hbm_written) / MB);
+  fprintf(out, "    standard attention %10.3f MB   %s\n",
+          fa_formula_bytes_standard(p, pass, fa_dtype_size(p->dtype_out)) / MB,
+          pass == FA_FORWARD ? "FlashAttention paper, Algorithm 0: S and P go out and come back"
+                             : "FlashAttention paper, Algorithm 3, given P");
+  if (pass == FA_FORWARD) {
+    int64_t block = r->step->block_q ? r->step->block_q(p) : USUAL_BLOCK_Q;
+    fprintf(out, "    tiled              %10.3f MB   blocks of %lld queries%s\n",
+            fa_formula_bytes_tiled(p, block) / MB, (long long)block,
+            r->step->block_q ? ", as in this step" : "");
+    double sram = 4.0 * (double)p->head_dim * (double)block;
+    fprintf(
+        out,
+        "    N^2 d^2 / M        %10.3f MB   Theorem 2 with M = %.0f elements (4 d per query of a block)\n",
+        fa_formula_bytes_fa1(p, sram) / MB, sram);
+  }
+  fprintf(out, "    the least          %10.3f MB   every input read once, every output written once\n",
+          fa_formula_bytes_least(p, pass) / MB);
+  fprintf(out, "  product FLOP     %14.6f GFLOP\n", c->matmul_flop / GF);
+  fprintf(out, "    charts' formula    %10.6f GFLOP  %s%s\n", fa_formula_flop(p, pass) / GF,
+          pass == FA_FORWARD ? "2 Nq Nk (d + dv) heads batch" : "2.5 times forward",
+          p->causal ? ", half of it because causal" : "");
+  fprintf(out, "    visible pairs only %10.6f GFLOP\n", fa_exact_flop(p, pass) / GF);
+  fprintf(out, "  other FLOP       %14.6f GFLOP\n", c->other_flop / GF);
+  fprintf(out, "  exponentials     %14.0f\n", c->exp);
+  fprintf(out, "  rescaled rows    %14.0f\n", c->rescales);
+}
+
+void fa_report_count(const fa_report_t *r, FILE *out) {
+  for (int pass = 0; pass < FA_PASSES; pass++)
+    if (r->counted[pass]) count_pass(r, (fa_pass_t)pass, out);
+  if (r->shape->causal || r->shape->kv_len)
+    fprintf(out, "  (the byte formulas do not look at causal and kv-len)\n");
+}
+
+/* --- bench ----------------------------------------------------------------------------------------- */
+
+double fa_report_rate(const fa_report_t *r, fa_pass_t pass) {
+  double seconds = r->timing[pass].median;
+  return r->timed[pass] && seconds > 0 ? fa_formula_flop(r->shape, pass) / seconds : 0;
+}
+
+double fa_report_counted_rate(const fa_report_t *r, fa_pass_t pass) {
+  double seconds = r->timing[pass].median;
+  return r->timed[pass] && r->counted[pass] && seconds > 0 ? r->count[pass].matmul_flop / seconds : 0;
+}
+
+void fa_report_bench(const fa_report_t *r, FILE *out) {
+  fprintf(out, "\n  %-8s %12s %12s %12s %8s %10s %12s %10s %8s\n", "pass", "median ms", "min ms", "max ms",
+          "repeats", "GFLOP/s", "per counted", "FMA peak", "of peak");
+  for (int pass = 0; pass < FA_PASSES; pass++) {
+    if (!r->timed[pass]) continue;
+    const fa_timing_t *t = &r->timing[pass];
+    double rate = fa_report_rate(r, (fa_pass_t)pass), counted = fa_report_counted_rate(r, (fa_pass_t)pass);
+    fprintf(out, "  %-8s %12.4f %12.4f %12.4f %8d %10.2f", pass_names[pass], 1e3 * t->median, 1e3 * t->min,
+            1e3 * t->max, t->repeats, rate / 1e9);
+    if (counted > 0)
+      fprintf(out, " %12.2f", counted / 1e9);
+    else
+      fprintf(out, " %12s", "-");
+    if (t->fma_peak > 0)
+      fprintf(out, " %10.2f %7.1f%%\n", t->fma_peak / 1e9, 100 * rate / t->fma_peak);
+    else
+      fprintf(out, " %10s %8s\n", "-", "-");
+  }
+  fprintf(
+      out,
+      "  GFLOP/s: the papers' 2 Nq Nk (d + dv) heads batch%s, backward 2.5 times that, over the median.\n",
+      r->shape->causal ? ", half of it because causal" : "");
+  fprintf(out, "  per counted: product FLOP that were really done, over the same time.\n");
+  fprintf(out, "  memory: tensors %.1f MB, workspace %.1f MB", r->tensor_bytes / 1e6,
+          r->workspace_bytes / 1e6);
+  if (r->peak_bytes > 0) fprintf(out, ", peak of the process %.1f MB", r->peak_bytes / 1e6);
+  fputc('\n', out);
+}
+
+/* --- last line ------------------------------------------------------------------------------------- */
+
+static void last_check(const fa_report_t *r, FILE *out) {
+  double worst = 0;
+  const char *separator = "";
+  for (int i = 0; i < r->comparison.count; i++) {
+    const fa_verdict_t *v = &r->comparison.tensor[i];
+    if (v->ok == r->comparison.ok) {
+      fprintf(out, "%s%s", separator, fa_array_name(v->array));
+      separator = ", ";
+    }
+    worst = fmax(worst, part_of_limit(v));
+  }
+  if (r->comparison.ok)
+    fprintf(out, " right (error at most %.1f%% of the limit)", 100 * worst);
+  else
+    fprintf(out, " wrong");
+}
+
+void fa_report_last(const fa_report_t *r, FILE *out) {
+  bool checked = r->compared || r->compared_smaller;
+  bool failed = r->status || (checked && !r->comparison.ok);
+  fprintf(out, "%s %s %s: ", failed ? "FAIL" : checked ? "PASS" : "DONE", r->stage->name, r->step->name);
+  if (checked) last_check(r, out);
+  if (r->compared_smaller) fputs(" on a smaller problem", out);
+  if (r->status && (!checked || r->comparison.ok))
+    fprintf(out, "%s%s", checked ? "; " : "", r->reason.text);
+  else if (!checked)
+    fputs("nothing was compared", out);
+  for (int pass = 0; pass < FA_PASSES; pass++) {
+    if (!r->timed[pass]) continue;
+    const fa_timing_t *t = &r->timing[pass];
+    double rate = fa_report_rate(r, (fa_pass_t)pass);
+    fprintf(out, "; %s %.4g ms, %.4g GFLOP/s", pass_names[pass], 1e3 * t->median, rate / 1e9);
+    if (t->fma_peak > 0) fprintf(out, ", %.1f%% of FMA peak", 100 * rate / t->fma_peak);
+  }
+  fputc('\n', out);
+}
