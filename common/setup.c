@@ -28,7 +28,7 @@ void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p) {
   p->scale = o->has_scale ? o->scale : fa_default_scale(p->head_dim);
 }
 
-static fa_status_t set_threads(const fa_options_t *o, fa_reason_t *why) {
+fa_status_t fa_setup_threads(const fa_options_t *o, fa_reason_t *why) {
   if (!o->threads) return FA_OK;
 #ifdef _OPENMP
   (void)why;
@@ -117,7 +117,7 @@ fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   fa_report_t *r = &run->report;
   fa_setup_sizes(o, &run->shape);
-  fa_status_t status = set_threads(o, why);
+  fa_status_t status = fa_setup_threads(o, why);
   if (!status && o->load[0]) status = fa_files_load(run, why);
   if (!status) status = fa_problem_check(&run->shape, FA_FORWARD, false, why);
   if (!status) r->shape = &run->shape;

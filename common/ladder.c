@@ -1,0 +1,117 @@
+/* ladder.c - see ladder.h. */
+#include "ladder.h"
+#include "driver.h"
+#include "input.h"
+
+#include <string.h>
+
+/* A pass that took longer is not repeated: the ladder is to end within a minute. */
+#define REPEAT_BELOW 0.7
+#define BENCH_SECONDS 0.4
+
+/* The first type that the step offers on this device; FA_OK fills rung->shape. */
+static fa_status_t pick_type(const fa_stage_t *stage, const fa_step_t *step, fa_device_t device,
+                             fa_rung_t *rung, fa_reason_t *why) {
+  static const fa_dtype_t on_cpu[] = {FA_FP32, FA_FP16, FA_BF16, FA_E4M3};
+  static const fa_dtype_t on_gpu[] = {FA_FP16, FA_BF16, FA_FP32, FA_E4M3};
+  fa_reason_t first = {""};
+  for (int i = 0; i < 4; i++) {
+    rung->shape.dtype = device == FA_CPU ? on_cpu[i] : on_gpu[i];
+    rung->shape.dtype_out = rung->shape.dtype == FA_E4M3 ? FA_BF16 : rung->shape.dtype;
+    if (!fa_stage_supports(stage, step, &rung->shape, FA_FORWARD, device, why)) return FA_OK;
+    if (i == 0) first = *why;
+  }
+  *why = first;
+  return FA_REFUSED;
+}
+
+/* The best device: GPU, emulator, CPU. NULL with the reason in the report. */
+static const fa_machine_t *pick_device(const fa_stage_t *stage, const fa_step_t *step, fa_rung_t *rung) {
+  static const fa_device_t order[] = {FA_GPU, FA_EMU, FA_CPU};
+  fa_reason_t *why = &rung->report.reason;
+  rung->no_device = true;
+  fa_say(why, FA_REFUSED, "this build has no GPU code: nvcc was not on PATH when it was made");
+  for (int i = 0; i < 3; i++) {
+    const fa_machine_t *machine = fa_machine(order[i]);
+    if (!step->on[order[i]] || fa_setup_machine(machine, rung->machine, why)) continue;
+    rung->no_device = false;
+    if (!pick_type(stage, step, order[i], rung, why)) return machine;
+  }
+  rung->machine[0] = 0;
+  return NULL;
+}
+
+static fa_status_t one_pass(fa_tensors_t *t, fa_report_t *r, fa_pass_t pass, fa_reason_t *why) {
+  double seconds = 0;
+  fa_count_reset();
+  fa_status_t status = t->machine->timer_start(why);
+  if (!status) status = fa_stage_run(r->stage, r->step, &t->dev, pass, r->device, why);
+  if (!status) status = t->machine->timer_stop(&seconds, why);
+  if (!status) status = t->machine->sync(why);
+  r->timing[pass] = (fa_timing_t){seconds, seconds, seconds, 1, 0};
+  r->timed[pass] = !status;
+  r->count[pass] = fa_count_total();
+  r->counted[pass] = r->count[pass].hbm_read > 0 || r->count[pass].matmul_flop > 0;
+  return status;
+}
+
+/* All tensors are made for both passes, so that every step of one type sees the same input. */
+static fa_status_t run(fa_ladder_t *ladder, fa_rung_t *rung, const fa_machine_t *machine, fa_reason_t *why) {
+  fa_report_t *r = &rung->report;
+  fa_tensors_t t;
+  fa_status_t status = fa_setup_memory(&rung->shape, r->backward, r->step, machine, why);
+  if (!status) status = fa_tensors_new(&t, &rung->shape, true, FA_BHND, machine, why);
+  if (status) return status;
+  fa_dtype_t type = rung->shape.dtype;
+  status = fa_fill(&t, fa_dists[0].name, 1, why);
+  if (!status && !ladder->known[type]) {
+    fa_progress("computing the oracle");
+    status = fa_expected_new(&ladder->expected[type], &t.host, true, why);
+    ladder->known[type] = !status;
+  }
+  fa_progress(r->step->name);
+  if (!status) status = fa_tensors_workspace(&t, r->step, why);
+  r->workspace_bytes = (double)t.workspace_size;
+  if (!status) status = fa_tensors_upload(&t, why);
+  if (!status) status = one_pass(&t, r, FA_FORWARD, why);
+  if (!status && r->backward) status = one_pass(&t, r, FA_BACKWARD, why);
+  if (!status) status = fa_tensors_download(&t, why);
+  if (!status) status = fa_tensors_guards(&t, why);
+  if (!status) {
+    fa_expected_t expected = ladder->expected[type];
+    expected.backward = r->backward;
+    fa_compare(&t.host, &expected, &r->comparison);
+    r->compared = true;
+    if (!r->comparison.ok) status = fa_say(why, FA_FAILED, "the result is wrong");
+  }
+  for (int pass = 0; pass < FA_PASSES && !status; pass++)
+    if (r->timed[pass] && r->timing[pass].median < REPEAT_BELOW)
+      status = fa_bench(&t, r->stage, r->step, (fa_pass_t)pass, BENCH_SECONDS, &r->timing[pass], why);
+  fa_progress(NULL);
+  fa_tensors_free(&t);
+  return status;
+}
+
+void fa_ladder_step(fa_ladder_t *ladder, const fa_stage_t *stage, const fa_step_t *step,
+                    const fa_problem_t *shape, fa_rung_t *rung) {
+  memset(rung, 0, sizeof *rung);
+  rung->shape = *shape;
+  fa_report_t *r = &rung->report;
+  r->stage = stage;
+  r->step = step;
+  r->shape = &rung->shape;
+  r->machine = rung->machine;
+  rung->state = FA_NOT_RUN;
+  const fa_machine_t *machine = pick_device(stage, step, rung);
+  if (!machine) return;
+  fa_reason_t unused;
+  r->device = machine->kind;
+  r->backward = fa_stage_supports(stage, step, &rung->shape, FA_BACKWARD, r->device, &unused) == FA_OK;
+  r->status = run(ladder, rung, machine, &r->reason);
+  rung->state = r->status == FA_OK ? FA_RIGHT : r->status == FA_FAILED ? FA_WRONG : FA_NOT_RUN;
+}
+
+void fa_ladder_free(fa_ladder_t *ladder) {
+  for (int t = 0; t < FA_DTYPES; t++)
+    if (ladder->known[t]) fa_expected_free(&ladder->expected[t]);
+}
