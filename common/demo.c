@@ -140,13 +140,13 @@ static void print_lecture(void) {
   double flop = fa_formula_flop(&p, FA_FORWARD);
   printf("\nThe lecture's slide 14: GPT-2 medium, batch 64, fp16, forward and backward on an A100\n");
   printf("  %-30s %14s %16s\n", "", "standard", "FlashAttention");
-  printf("  %-30s %14s %16s\n", "time, measured there", "41.7 ms", "7.3 ms");
-  printf("  %-30s %14s %16s\n", "HBM bytes, counted there", "40.3 GB", "4.4 GB");
+  printf("  %-30s %14s %16s\n", "time, printed there", "41.7 ms", "7.3 ms");
+  printf("  %-30s %14s %16s\n", "HBM bytes, printed there", "40.3 GB", "4.4 GB");
   printf("  %-30s %11.1f GB %13.1f GB  (right: every tensor once)\n", "HBM bytes, our formulas",
          standard / 1e9, least / 1e9);
   printf("  %-30s %14s %16s\n", "GFLOP, printed there", "66.6", "75.2");
   printf("  %-30s %14.0f %16.0f  (the backward pass recomputes Q K^T)\n", "GFLOP of 6 and 7 products",
-         flop / 2 * 6, flop / 2 * 7);
+         flop / 2 * 6 / 1e9, flop / 2 * 7 / 1e9);
   printf("  The printed 66.6 does not follow from 4 N^2 d per head, which gives %.0f for one forward alone;\n"
          "  the ratios are what to compare.\n",
          flop / 1e9);
@@ -162,16 +162,17 @@ static const fa_report_t *find(const fa_rung_t *rungs, int count, const char *st
   return NULL;
 }
 
-/* "`fast` moves 4.8 times fewer bytes and takes ..." beside standard attention on the same device. */
+/* One step beside standard attention on the same device. */
 static void print_beside(const fa_report_t *naive, const fa_report_t *other) {
   bool both = naive->backward && other->backward;
   double a = both ? both_seconds(naive) : naive->timing[FA_FORWARD].median;
   double b = both ? both_seconds(other) : other->timing[FA_FORWARD].median;
-  printf(
-      "  - `%s` beside standard attention: the same products, %.1f times fewer bytes forward (%.0f against\n"
-      "    %.0f MB), and %.1f times faster %s. It keeps %.1f MB beside its tensors, not %.1f.\n",
-      other->step->name, moved(naive) / moved(other), moved(other) / 1e6, moved(naive) / 1e6, a / b,
-      both ? "forward and backward" : "forward", other->workspace_bytes / 1e6, naive->workspace_bytes / 1e6);
+  printf("  - `%s` does the same products as standard attention. Forward it moves %.0f MB,\n"
+         "    not %.0f (%.1f times less); %s it is %.1f times as fast;\n"
+         "    it keeps %.1f MB beside its tensors, not %.1f.\n",
+         other->step->name, moved(other) / 1e6, moved(naive) / 1e6, moved(naive) / moved(other),
+         both ? "forward and backward" : "forward", a / b, other->workspace_bytes / 1e6,
+         naive->workspace_bytes / 1e6);
 }
 
 static void print_words(const fa_rung_t *rungs, int count) {
@@ -179,16 +180,15 @@ static void print_words(const fa_rung_t *rungs, int count) {
   const fa_report_t *others[] = {find(rungs, count, "02_tiled_cpu", "tiled"),
                                  find(rungs, count, "02_tiled_cpu", "fast")};
   printf("\nWhat you have seen\n");
-  printf("  - Every step that ran computes the same attention: FlashAttention is exact, not an "
-         "approximation.\n");
+  printf("  - Every step that ran computes the same attention: FlashAttention is exact,\n"
+         "    not an approximation.\n");
   for (int i = 0; i < 2; i++)
     if (naive && others[i] && naive->counted[FA_FORWARD] && others[i]->counted[FA_FORWARD])
       print_beside(naive, others[i]);
-  printf(
-      "  - Standard attention's S and P take four times as much for twice the length; tiled keeps only "
-      "blocks.\n"
-      "  - A CPU's caches soften the traffic, so much of the speed above is SIMD and packing. On a GPU the\n"
-      "    traffic decides: that is where 03 goes on.\n");
+  printf("  - S and P take four times as much memory for twice the length; the tiled steps\n"
+         "    keep only blocks.\n"
+         "  - A CPU's caches soften the traffic, so much of the speed above is SIMD and packing.\n"
+         "    A GPU does far more arithmetic for each byte that it moves: there the traffic decides.\n");
   printf("Where to go next\n");
   printf("  build/02_tiled_cpu --step worked    the derivation, with numbers that can be followed by head\n");
   printf("  01_naive/README.md                  the first lesson; then 02_tiled_cpu/README.md\n");
@@ -228,6 +228,8 @@ static int climb(const fa_problem_t *p, double start) {
       print_rung(rung);
       fflush(stdout);
     }
+  printf(
+      "  time: median of repeats, or one run where a pass takes long; error: the largest of all tensors\n");
   print_counts(rungs, done);
   print_growth(p);
   print_lecture();
