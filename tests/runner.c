@@ -1,0 +1,80 @@
+/* runner.c - see runner.h. */
+#define _GNU_SOURCE
+#include "runner.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+typedef struct counters {
+  _Atomic long ran, refused;
+} counters_t;
+static counters_t *counters;
+
+void *shared_memory(size_t bytes) {
+  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) {
+    perror("shared memory for the tests");
+    exit(2);
+  }
+  return p;
+}
+
+void count_ran(long cases) {
+  if (counters) atomic_fetch_add(&counters->ran, cases);
+}
+
+void count_refused(long pairs) {
+  if (counters) atomic_fetch_add(&counters->refused, pairs);
+}
+
+bool env_set(const char *name) {
+  const char *value = getenv(name);
+  return value && *value && strcmp(value, "0") != 0;
+}
+
+bool env_allows(const char *name, const char *value) {
+  const char *wanted = getenv(name);
+  return !wanted || !*wanted || !strcmp(wanted, value);
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int run_suites(const char *program, Suite **suites, int count, void (*after_suite)(void)) {
+  counters = shared_memory(sizeof *counters);
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  double began = now();
+  int run = 0, failed = 0, done = 0;
+  for (int i = 0; i < count; i++) {
+    SRunner *runner = srunner_create(suites[i]);
+    if (failed && env_set("FA_FAIL_FAST")) {
+      srunner_free(runner);
+      continue;
+    }
+    srunner_run_all(runner, CK_ENV);
+    run += srunner_ntests_run(runner);
+    failed += srunner_ntests_failed(runner);
+    done++;
+    srunner_free(runner);
+    if (after_suite) after_suite();
+  }
+  long ran = atomic_load(&counters->ran), refused = atomic_load(&counters->refused);
+  printf("%s: %d checks in %d suites, %d failed", program, run, done, failed);
+  if (ran) printf("; %ld cases ran", ran);
+  if (refused) printf("; %ld unsupported cases were refused as they should be", refused);
+  printf("; %.1f s\n", now() - began);
+  const char *path = getenv("FA_TOTALS");
+  FILE *totals = path && *path ? fopen(path, "a") : NULL;
+  if (totals) {
+    fprintf(totals, "%s %d %d %d %ld\n", program, run, done, failed, refused);
+    fclose(totals);
+  }
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

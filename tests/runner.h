@@ -1,0 +1,31 @@
+/* runner.h - runs Check suites one after another and counts what they did.
+ *
+ * Check runs every test in a process of its own, so whatever a test wants to tell the program that started
+ * it (how many cases it ran, how many it saw refused, which one it was in when it died) goes through a page
+ * of shared memory. That program itself never computes anything: a process that has used OpenMP or CUDA
+ * must not be forked. */
+#ifndef RUNNER_H
+#define RUNNER_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Seconds that one test may take; CK_TIMEOUT_MULTIPLIER stretches it. */
+#define TEST_TIMEOUT 60
+
+/* Memory that forked tests share with the program, zeroed. Never NULL: exits with a message instead. */
+void *shared_memory(size_t bytes);
+
+/* Called inside tests. */
+void count_ran(long cases);     /* cases whose property was looked at */
+void count_refused(long pairs); /* unsupported (step, case) pairs that were refused as they should be */
+
+bool env_set(const char *name);                       /* set, not empty and not "0" */
+bool env_allows(const char *name, const char *value); /* the variable is unset or empty, or equals value */
+
+/* Runs the suites in order (with FA_FAIL_FAST until one fails), frees them, prints one line of totals and
+ * appends it to the file $FA_TOTALS. after_suite may be NULL. Returns main's exit status. */
+int run_suites(const char *program, Suite **suites, int count, void (*after_suite)(void));
+
+#endif

@@ -1,0 +1,129 @@
+/* suite_measure.c - what is counted, what is timed, what is shown. No claim about speed is made here. */
+#define _GNU_SOURCE
+#include "bench.h"
+#include "count.h"
+#include "formulas.h"
+#include "run_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- counts ------------------------------------------------------------------------------------------ */
+
+/* A shape whose lengths are multiples of every block size in use: nothing is counted twice at an edge. */
+static bool counted_problem(const subject_t *s, fa_pass_t pass, bool causal, fa_problem_t *p) {
+  *p = (fa_problem_t){.batch = 2,
+                      .heads_q = 2,
+                      .heads_kv = 2,
+                      .seq_q = 256,
+                      .seq_k = 256,
+                      .head_dim = 64,
+                      .head_dim_v = 64,
+                      .causal = causal,
+                      .scale = fa_default_scale(64)};
+  fa_reason_t why;
+  return !fa_stage_supports(s->stage, s->step, p, pass, s->device, &why);
+}
+
+static void is_at_least(const subject_t *s, const char *what, double count, double least, double most,
+                        report_t *r) {
+  if (count >= least * (1 - 1e-9) && count <= most * (1 + 1e-9)) return;
+  wrong(r, "%s, step %s: %s counted as %.6g, must lie in %.6g .. %.6g", s->stage->name, s->step->name, what,
+        count, least, most);
+}
+
+static void counts(const subject_t *s, bool backward, report_t *r) {
+  fa_pass_t pass = backward ? FA_BACKWARD : FA_FORWARD;
+  for (int causal = 0; causal < 2; causal++) {
+    fa_problem_t p;
+    fa_tensors_t t;
+    fa_reason_t why = {""};
+    if (!counted_problem(s, pass, causal, &p)) {
+      not_run(r, "the step does not offer fp32 with head_dim 64");
+      return;
+    }
+    if (!make_tensors(s, &p, FA_BHND, backward, "counts", &t, r)) return;
+    if (fill_random(&t, "normal", 1, r) && run(s, &t, "counts", r)) {
+      fa_count_reset();
+      if (fa_stage_run(s->stage, s->step, &t.dev, pass, s->device, &why)) wrong(r, "counts: %s", why.text);
+      fa_count_t c = fa_count_total();
+      double exact = fa_exact_flop(&t.host, pass), pairs = exact / (pass == FA_FORWARD ? 256 : 640);
+      /* Full: exactly the products, and one exponential for each score. Causal: no less than what is visible,
+       * and no more than whole blocks along the diagonal add (up to 128 keys a row). */
+      double blocks = causal ? 2.0 * 2 * 256 * 128 : 0;
+      is_at_least(s, "product FLOP", c.matmul_flop, exact, exact + blocks * (pass == FA_FORWARD ? 256 : 640),
+                  r);
+      is_at_least(s, "exponentials", c.exp, pairs, pairs + blocks + 2 * 2 * 256 * 9, r);
+      double most = fa_formula_bytes_standard(&t.host, pass, 4) * 2;
+      if (s->step->block_q && !backward)
+        most = 1.05 * fa_formula_bytes_tiled(&t.host, s->step->block_q(&t.host));
+      is_at_least(s, "bytes", c.hbm_read + c.hbm_written, fa_formula_bytes_least(&t.host, pass), most, r);
+      if (!(c.hbm_read > 0 && c.hbm_written > 0 && c.other_flop > 0)) wrong(r, "a count is missing");
+    }
+    fa_tensors_free(&t);
+  }
+}
+
+static void counts_forward(const subject_t *s, report_t *r) {
+  counts(s, false, r);
+}
+
+static void counts_backward(const subject_t *s, report_t *r) {
+  counts(s, true, r);
+}
+
+/* --- bl56: a time is a time --------------------------------------------------------------------------- */
+
+static void bench(const subject_t *s, report_t *r) {
+  const instance_t *i = supported_instance(s, FA_FORWARD, SHAPE);
+  fa_tensors_t t;
+  fa_timing_t timing = {0};
+  fa_reason_t why = {""};
+  if (!i || !make_instance(s, i, false, &t, r)) return;
+  if (run(s, &t, i->name, r)) {
+    if (fa_bench(&t, s->stage, s->step, FA_FORWARD, 0.05, &timing, &why)) wrong(r, "bench: %s", why.text);
+    bool sane = timing.repeats >= 3 && timing.repeats <= 1000 && timing.min > 0 &&
+                timing.min <= timing.median && timing.median <= timing.max && isfinite(timing.max);
+    if (!sane || (s->device == FA_CPU) != (timing.fma_peak > 0))
+      wrong(r, "%s, step %s: %d repeats, min %g, median %g, max %g, peak %g make no sense", s->stage->name,
+            s->step->name, timing.repeats, timing.min, timing.median, timing.max, timing.fma_peak);
+  }
+  fa_tensors_free(&t);
+}
+
+/* --- worked examples ---------------------------------------------------------------------------------- */
+
+/* What a step shows must fit a terminal of 100 columns and 60 lines, and be the same each time. */
+static void show(const subject_t *s, report_t *r) {
+  if (!s->step->show) return;
+  char *text[2] = {NULL, NULL};
+  size_t length[2] = {0, 0};
+  for (int n = 0; n < 2; n++) {
+    FILE *out = open_memstream(&text[n], &length[n]);
+    if (!out) return wrong(r, "no memory for a stream");
+    s->step->show(out);
+    fclose(out);
+  }
+  size_t lines = 0, width = 0, column = 0;
+  for (size_t n = 0; n < length[0]; n++) {
+    column = text[0][n] == '\n' ? 0 : column + ((text[0][n] & 0xc0) != 0x80); /* UTF-8: one per character */
+    lines += text[0][n] == '\n';
+    width = column > width ? column : width;
+  }
+  if (lines < 3 || lines > 60 || width > 100)
+    wrong(r, "%s, step %s shows %zu lines of up to %zu columns", s->stage->name, s->step->name, lines, width);
+  if (length[0] != length[1] || memcmp(text[0], text[1], length[0]))
+    wrong(r, "%s, step %s shows something else the second time", s->stage->name, s->step->name);
+  if (strstr(text[0], "nan")) wrong(r, "%s, step %s shows a NaN", s->stage->name, s->step->name);
+  free(text[0]);
+  free(text[1]);
+}
+
+static const property_t properties[] = {
+    {.name = "show", .once = show},
+    {.name = "counts", .once = counts_forward, .devices = BIT(FA_CPU)},
+    {.name = "counts_backward", .pass = FA_BACKWARD, .once = counts_backward, .devices = BIT(FA_CPU)},
+    {.name = "bl56_bench", .once = bench},
+    {.name = NULL}};
+const suite_t suite_measure = {"counts, times, worked examples", properties};

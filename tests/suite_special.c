@@ -1,0 +1,234 @@
+/* suite_special.c - how far NaN and infinity reach, and that what may not be seen never leaks.
+ *
+ * Forward, a NaN in Q or K reaches exactly the rows that may see it; in V at least those, and at most rows
+ * of the same diagonal tile; backward it may spread within the diagonal tile. Stages 01 and 02 are exact. */
+#include "run_case.h"
+
+#include <math.h>
+#include <string.h>
+
+/* How many rows beyond the exact set a NaN may reach: the largest tile of any stage. */
+static int64_t slack(const subject_t *s) {
+  bool exact = !strncmp(s->stage->name, "01_", 3) || !strncmp(s->stage->name, "02_", 3);
+  return exact ? 0 : 256;
+}
+
+static bool is_shape(const instance_t *i) {
+  return (i->row->use & SHAPE) && !(i->row->use & SMALL);
+}
+
+static bool has_tail(const instance_t *i) {
+  return i->row->kv_len != NULL;
+}
+
+/* Where the bad element sits. Row and column are spread; batch and head are the last that have the row. */
+typedef struct place {
+  int array;
+  int64_t b, h, r, c;
+} place_t;
+
+enum { PLACES_PER_ARRAY = 4 };
+static bool choose(const fa_problem_t *p, int array, int n, place_t *x) {
+  int64_t size[4];
+  fa_array_size(p, array, size);
+  bool of_keys = array == FA_K || array == FA_V;
+  x->array = array;
+  x->b = size[0] - 1;
+  x->h = size[1] - 1 - n % 2 * (size[1] > 1);
+  int64_t rows = of_keys ? fa_keys(p, x->b) : size[2];
+  const int64_t spread[PLACES_PER_ARRAY] = {0, rows / 2, rows - 1, rows * 2 / 3};
+  x->r = spread[n];
+  x->c = (size[3] - 1) * n / (PLACES_PER_ARRAY - 1);
+  return rows > 0;
+}
+
+/* Does query row i of head h in batch b use the element at x? */
+static bool uses(const fa_problem_t *p, const place_t *x, int64_t b, int64_t h, int64_t i) {
+  if (b != x->b) return false;
+  int64_t visible = fa_visible(p, fa_keys(p, b), i);
+  if (x->array == FA_Q || x->array == FA_DO) return h == x->h && i == x->r && visible > 0;
+  return fa_kv_head(p, h) == x->h && x->r < visible;
+}
+
+/* Does a row within `rows` of row i use it? */
+static bool near_user(const fa_problem_t *p, const place_t *x, int64_t b, int64_t h, int64_t i,
+                      int64_t rows) {
+  int64_t last = i + rows < p->seq_q - 1 ? i + rows : p->seq_q - 1;
+  for (int64_t k = i - rows > 0 ? i - rows : 0; k <= last; k++)
+    if (uses(p, x, b, h, k)) return true;
+  return false;
+}
+
+static void says(const subject_t *s, const instance_t *i, const place_t *x, const char *what, int array,
+                 const int64_t w[4], double got, double clean, report_t *r) {
+  wrong(r,
+        "%s, step %s, case %s: NaN in %s (head %lld, row %lld, column %lld): %s %s at head %lld, row %lld, "
+        "column %lld: %g, without it %g",
+        s->stage->name, s->step->name, i->name, fa_array_name(x->array), (long long)x->h, (long long)x->r,
+        (long long)x->c, fa_array_name(array), what, (long long)w[1], (long long)w[2], (long long)w[3], got,
+        clean);
+}
+
+static bool agree(double a, double b, double tolerance) {
+  return a == b || fabs(a - b) <= tolerance * fmax(1, fabs(b));
+}
+
+/* Looks at one array with a row per query: NaN where the place is used, unchanged where it is not. */
+static bool query_rows(const subject_t *s, const instance_t *i, const fa_tensors_t *t, const place_t *x,
+                       int array, const copy_t *clean, report_t *r) {
+  const fa_problem_t *p = &t->host;
+  bool one_column = x->array == FA_V && array == FA_O, untouched = x->array == FA_V && array == FA_LSE;
+  int64_t spread = array == FA_DQ || x->array == FA_V ? slack(s) : 0, w[4];
+  for (w[0] = 0; w[0] < clean->size[0]; w[0]++)
+    for (w[1] = 0; w[1] < clean->size[1]; w[1]++)
+      for (w[2] = 0; w[2] < clean->size[2]; w[2]++)
+        for (w[3] = 0; w[3] < clean->size[3]; w[3]++) {
+          double now = get(t, array, w[0], w[1], w[2], w[3]), before = at(clean, w[0], w[1], w[2], w[3]);
+          bool column = !untouched && (!one_column || w[3] == x->c);
+          bool must = column && uses(p, x, w[0], w[1], w[2]);
+          bool may = must || (column && spread && near_user(p, x, w[0], w[1], w[2], spread));
+          const char *what = must && !isnan(now)                                          ? "missed it"
+                             : !may && !agree(now, before, tolerance_of(p))               ? "was reached"
+                             : may && !isnan(now) && !agree(now, before, tolerance_of(p)) ? "changed"
+                                                                                          : NULL;
+          if (!what) continue;
+          says(s, i, x, what, array, w, now, before, r);
+          return false;
+        }
+  return true;
+}
+
+/* dK and dV: only keys that a spoiled query sees may change. */
+static bool key_rows(const subject_t *s, const instance_t *i, const fa_tensors_t *t, const place_t *x,
+                     int array, const copy_t *clean, report_t *r) {
+  const fa_problem_t *p = &t->host;
+  int64_t group = p->heads_q / p->heads_kv, w[4];
+  for (w[0] = 0; w[0] < clean->size[0]; w[0]++)
+    for (w[1] = 0; w[1] < clean->size[1]; w[1]++)
+      for (w[2] = 0; w[2] < clean->size[2]; w[2]++) {
+        bool may = false;
+        int64_t keys = fa_keys(p, w[0]), reach = w[2] - slack(s);
+        for (int64_t h = w[1] * group; h < (w[1] + 1) * group && !may; h++)
+          for (int64_t k = 0; k < p->seq_q && !may; k++)
+            may = w[2] < keys && reach < fa_visible(p, keys, k) && near_user(p, x, w[0], h, k, slack(s));
+        for (w[3] = 0; w[3] < clean->size[3] && !may; w[3]++) {
+          double now = get(t, array, w[0], w[1], w[2], w[3]), before = at(clean, w[0], w[1], w[2], w[3]);
+          if (agree(now, before, tolerance_of(p))) continue;
+          says(s, i, x, "was reached", array, w, now, before, r);
+          return false;
+        }
+      }
+  return true;
+}
+
+static void nan_reach(const subject_t *s, const instance_t *i, bool backward, report_t *r) {
+  static const int inputs[4] = {FA_Q, FA_K, FA_V, FA_DO};
+  fa_tensors_t t;
+  if (!make_instance(s, i, backward, &t, r)) return;
+  if (run(s, &t, i->name, r)) {
+    int arrays[5], count = output_arrays(backward, arrays);
+    copy_t clean[5];
+    for (int n = 0; n < count; n++) clean[n] = copy_of(&t, arrays[n]);
+    bool ok = true;
+    for (int n = 0; n < (backward ? 4 : 3) * PLACES_PER_ARRAY && ok; n++) {
+      place_t x;
+      if (!choose(&t.host, inputs[n / PLACES_PER_ARRAY], n % PLACES_PER_ARRAY, &x)) continue;
+      double before = get(&t, x.array, x.b, x.h, x.r, x.c);
+      set(&t, x.array, x.b, x.h, x.r, x.c, NAN);
+      ok = run(s, &t, i->name, r);
+      for (int a = 0; a < count && ok; a++) {
+        bool of_keys = arrays[a] == FA_DK || arrays[a] == FA_DV;
+        if (x.array == FA_DO && (arrays[a] == FA_O || arrays[a] == FA_LSE)) continue;
+        ok = (of_keys ? key_rows : query_rows)(s, i, &t, &x, arrays[a], &clean[a], r);
+      }
+      if (ok && !slack(s)) ok = right(s, &t, i->name, r); /* exact: the oracle's own NaN, and no other */
+      set(&t, x.array, x.b, x.h, x.r, x.c, before);
+    }
+    for (int n = 0; n < count; n++) free_copy(&clean[n]);
+  }
+  fa_tensors_free(&t);
+}
+
+static void nan_forward(const subject_t *s, const instance_t *i, report_t *r) {
+  nan_reach(s, i, false, r);
+}
+
+static void nan_backward(const subject_t *s, const instance_t *i, report_t *r) {
+  nan_reach(s, i, true, r);
+}
+
+/* Infinities in Q, K and V: the same class as the oracle everywhere. */
+static void infinity(const subject_t *s, const instance_t *i, report_t *r) {
+  static const int inputs[3] = {FA_Q, FA_K, FA_V};
+  if (slack(s)) return;
+  fa_tensors_t t;
+  if (!make_instance(s, i, false, &t, r)) return;
+  bool ok = true;
+  for (int n = 0; n < 3 * PLACES_PER_ARRAY * 2 && ok; n++) {
+    place_t x;
+    if (!choose(&t.host, inputs[n / 2 / PLACES_PER_ARRAY], n / 2 % PLACES_PER_ARRAY, &x)) continue;
+    double before = get(&t, x.array, x.b, x.h, x.r, x.c);
+    set(&t, x.array, x.b, x.h, x.r, x.c, n % 2 ? -INFINITY : INFINITY);
+    ok = run_right(s, &t, i->name, r);
+    set(&t, x.array, x.b, x.h, x.r, x.c, before);
+  }
+  fa_tensors_free(&t);
+}
+
+/* bl05: whatever lies beyond kv_len, the outputs are the same bits. */
+static void set_tail(fa_tensors_t *t, double x) {
+  static const int inputs[2] = {FA_K, FA_V};
+  for (int n = 0; n < 2; n++) {
+    int64_t size[4];
+    fa_array_size(&t->host, inputs[n], size);
+    for (int64_t b = 0; b < size[0]; b++)
+      for (int64_t h = 0; h < size[1]; h++)
+        for (int64_t j = fa_keys(&t->host, b); j < size[2]; j++)
+          for (int64_t c = 0; c < size[3]; c++) set(t, inputs[n], b, h, j, c, x);
+  }
+}
+
+static void tail(const subject_t *s, const instance_t *i, bool backward, report_t *r) {
+  static const double fillings[4] = {NAN, 0, 777, INFINITY};
+  fa_tensors_t t;
+  if (!make_instance(s, i, backward, &t, r)) return;
+  int arrays[5], count = output_arrays(backward, arrays);
+  copy_t first[5];
+  bool ok = true;
+  for (int n = 0; n < 4 && ok; n++) {
+    set_tail(&t, fillings[n]);
+    ok = run(s, &t, i->name, r);
+    for (int a = 0; a < count; a++) {
+      copy_t now = copy_of(&t, arrays[a]);
+      if (n == 0)
+        first[a] = now;
+      else {
+        ok = ok && same_bits(&first[a], &now, arrays[a], i->name, r);
+        free_copy(&now);
+      }
+    }
+  }
+  for (int a = 0; a < count; a++) free_copy(&first[a]);
+  fa_tensors_free(&t);
+}
+
+static void tail_forward(const subject_t *s, const instance_t *i, report_t *r) {
+  tail(s, i, false, r);
+}
+
+static void tail_backward(const subject_t *s, const instance_t *i, report_t *r) {
+  tail(s, i, true, r);
+}
+
+static const property_t properties[] = {
+    {.name = "tail", .each = tail_forward, .wants = has_tail, .one_test = true},
+    {.name = "nan", .each = nan_forward, .wants = is_shape},
+    {.name = "infinity", .each = infinity, .wants = is_shape},
+    {.name = "tail_backward",
+     .pass = FA_BACKWARD,
+     .each = tail_backward,
+     .wants = has_tail,
+     .one_test = true},
+    {.name = "nan_backward", .pass = FA_BACKWARD, .each = nan_backward, .wants = is_shape},
+    {.name = NULL}};
+const suite_t suite_special = {"NaN, infinity and the unused tail", properties};
