@@ -13,6 +13,8 @@ else
 BUILT := $(STAGES)
 endif
 
+# Only the rules below: make's own would try to link a program from every file that ends in .c.
+MAKEFLAGS += --no-builtin-rules
 # As many jobs as there are processors, unless the caller said how many.
 ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
@@ -65,7 +67,7 @@ stage_objects = $(call objects,$(call stage_sources,$(1))) $(call simd_objects,$
 PROGRAMS := $(addprefix $(BUILD)/,$(BUILT))
 LIBRARIES := $(patsubst %,$(BUILD)/lib%.so,$(BUILT))
 
-.PHONY: all check demo bench bench-peers plot mutants lint handout help clean
+.PHONY: FORCE all check demo bench bench-peers plot mutants lint handout help clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 all: $(PROGRAMS) $(LIBRARIES)
