@@ -247,7 +247,8 @@ static bool do_head(const fa_problem_t *p, fa_expected_t *e, int64_t b, int64_t 
   memset(part, 0, sizeof part);
   for (int t = 0; t < PARTS && ok; t++) ok = new_sums(&part[t], keys, x.d, x.dv);
   bool done[PARTS] = {false};
-#pragma omp parallel for schedule(dynamic, 1)
+  /* Starting threads costs more than a few thousand scores: think of 65,536 heads of one row. */
+#pragma omp parallel for schedule(dynamic, 1) if (group * p->seq_q * x.keys > 4096)
   for (int t = 0; t < PARTS; t++) {
     row_t r;
     if (!ok || !new_row(&r, x.keys, x.d, x.dv)) continue;
