@@ -66,7 +66,7 @@ int run_suites(const char *program, Suite **suites, int count, void (*after_suit
     if (after_suite) after_suite();
   }
   long ran = atomic_load(&counters->ran), refused = atomic_load(&counters->refused);
-  printf("%s: %d checks in %d suites, %d failed", program, run, done, failed);
+  printf("%s: %d checks in %d suite%s, %d failed", program, run, done, done == 1 ? "" : "s", failed);
   if (ran) printf("; %ld cases ran", ran);
   if (refused) printf("; %ld unsupported cases were refused as they should be", refused);
   printf("; %.1f s\n", now() - began);
