@@ -79,20 +79,21 @@ static int64_t shorter(int64_t n) {
   return n <= SMALL_LENGTH + 64 ? n : SMALL_LENGTH + n % 64;
 }
 
-/* The same step on one batch item and one group of heads with shorter sequences. */
-static fa_status_t check_smaller(fa_run_t *run, fa_problem_t *p, fa_reason_t *why) {
-  fa_tensors_t t;
-  bool backward = run->report.backward;
-  int32_t kv_len = 0;
+/* One batch item and one group of heads, with shorter sequences. */
+static void shrink(fa_problem_t *p, int32_t *kv_len) {
   p->batch = 1;
   p->heads_q /= p->heads_kv;
   p->heads_kv = 1;
   p->seq_q = shorter(p->seq_q);
   p->seq_k = shorter(p->seq_k);
-  if (p->kv_len) {
-    kv_len = p->kv_len[0] < p->seq_k ? p->kv_len[0] : (int32_t)p->seq_k;
-    p->kv_len = &kv_len;
-  }
+  if (!p->kv_len) return;
+  *kv_len = p->kv_len[0] < p->seq_k ? p->kv_len[0] : (int32_t)p->seq_k;
+  p->kv_len = kv_len;
+}
+
+static fa_status_t check_smaller(fa_run_t *run, const fa_problem_t *p, fa_reason_t *why) {
+  fa_tensors_t t;
+  bool backward = run->report.backward;
   fa_status_t status = fa_tensors_new(&t, p, backward, FA_BHND, run->machine, why);
   if (status) return status;
   status = fa_fill(&t, run->options->dist, run->options->seed, why);
@@ -107,7 +108,9 @@ static fa_status_t check_before_timing(fa_run_t *run, fa_reason_t *why) {
   fa_report_t *r = &run->report;
   if (r->compared || is_empty(&run->shape, r->backward)) return FA_OK;
   fa_problem_t p = run->shape;
+  int32_t kv_len;
   bool same = oracle_work(&p, r->backward) <= CHECK_WORK;
+  if (!same) shrink(&p, &kv_len);
   fa_status_t status =
       same ? compare(&run->tensors.host, r->backward, &r->comparison, why) : check_smaller(run, &p, why);
   if (status && status != FA_FAILED) return status;

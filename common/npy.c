@@ -6,8 +6,8 @@
  * padded with spaces and ended by a newline. Nothing is allocated for the data before its size is proven. */
 #define _POSIX_C_SOURCE 200809L
 #include "npy.h"
+#include "device.h"
 #include "dtype.h"
-#include "stage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -71,11 +71,11 @@ static const char *parse_shape(const char *s, header_t *h, const char **error) {
   *error = "has a header whose shape is not understood";
   if (*s++ != '(') return NULL;
   for (h->dims = 0; *(s = skip(s)) != ')'; h->dims++) {
+    if (*s < '0' || *s > '9') return NULL;
     if (h->dims == 4) {
       *error = "has more than 4 dimensions; [batch][heads][rows][dim] is wanted";
       return NULL;
     }
-    if (*s < '0' || *s > '9') return NULL;
     int64_t n = 0;
     for (; *s >= '0' && *s <= '9'; s++) {
       if (n > (INT64_MAX - 9) / 10) {
@@ -200,11 +200,13 @@ static fa_status_t load(FILE *f, const char *path, float **data, int64_t shape[4
   if (count * h.width != there)
     return fa_say(why, FA_INVALID, "%.120s is damaged: its shape takes %lld bytes, %lld are there", path,
                   (long long)(count * h.width), (long long)there);
-  *data = malloc((size_t)count * sizeof **data + 1);
-  if (!*data)
-    return fa_say(why, FA_REFUSED, "no memory for the %lld bytes of %.120s", (long long)count * 4, path);
+  void *memory; /* a sparse file can claim any size: ask for no more than there is */
+  fa_reason_t reason = {""};
+  if (fa_machine_cpu.alloc(&memory, (size_t)count * sizeof **data, &reason))
+    return fa_say(why, FA_REFUSED, "%.120s: %.120s", path, reason.text);
+  *data = memory;
   if (!read_data(f, h.width, count, *data)) {
-    free(*data);
+    fa_machine_cpu.release(memory);
     *data = NULL;
     return fa_say(why, FA_INVALID, "%.160s cannot be read to its end", path);
   }

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Reads a file [a][b][c][d] as fp32 (values of float64 rounded). *data is malloc'ed, the caller frees it.
+/* Reads a file [a][b][c][d] as fp32 (values of float64 rounded). The caller frees *data.
  * FA_INVALID with one line that names the file and what is wrong; never reads past what the header and
  * the file's size agree on. */
 fa_status_t fa_npy_load(const char *path, float **data, int64_t shape[4], fa_reason_t *why);

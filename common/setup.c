@@ -44,8 +44,10 @@ fa_status_t fa_setup_threads(const fa_options_t *o, fa_reason_t *why) {
 static fa_status_t read_kv_len(fa_run_t *run, fa_reason_t *why) {
   const char *s = run->options->kv_len;
   int64_t batch = run->shape.batch, n = 0;
-  run->kv_len = malloc((size_t)batch * sizeof *run->kv_len + 1);
-  if (!run->kv_len) return fa_say(why, FA_REFUSED, "no memory for %lld kv-len numbers", (long long)batch);
+  void *memory; /* not malloc, which may promise more than there is */
+  fa_status_t status = fa_machine_cpu.alloc(&memory, (size_t)batch * sizeof *run->kv_len, why);
+  if (status) return status;
+  run->kv_len = memory;
   for (bool more = true; more; n++) {
     int64_t value = 0;
     if (*s < '0' || *s > '9')

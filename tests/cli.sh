@@ -1,0 +1,40 @@
+#!/bin/sh
+# cli.sh - the programs as a user meets them: every option, every kind of bad input, exit statuses, messages.
+#   FA_CLI_PROGRAMS   the stages' programs          FA_CLI_DEMO      the demo, or empty
+#   VALGRIND=1        each command under valgrind   FA_CLI_SANITIZE  set in sanitizer builds
+# POSIX sh and the usual small tools; python3, where there is one, reads the JSON a second time.
+set -u
+here=$(dirname "$0")
+: "${FA_CLI_PROGRAMS:=build/01_naive build/02_tiled_cpu}" "${FA_CLI_DEMO=}" "${FA_CLI_SANITIZE=}"
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' INT TERM
+. "$here/cli_lib.sh"
+
+for program in $FA_CLI_PROGRAMS; do
+  program_name=$(basename "$program")
+  # The first device that this stage runs on here, so that the same test fits every stage.
+  if ! "$program" --list --csv - >"$tmp/list" 2>"$tmp/err"; then
+    : >"$tmp/out"
+    bad "--list --csv -: the program does not run"
+    continue
+  fi
+  device=$(awk -F, 'NR == 2 { print $4 }' "$tmp/list")
+  if [ -z "$device" ]; then
+    echo "$program_name: not run: no device for it here"
+    continue
+  fi
+  small="--device $device --heads 2 --seq 40 --head-dim 16"
+  . "$here/cli_options.sh"
+  . "$here/cli_output.sh"
+  . "$here/cli_files.sh"
+done
+
+if [ -n "$FA_CLI_DEMO" ]; then
+  program=$FA_CLI_DEMO program_name=demo
+  . "$here/cli_demo.sh"
+fi
+
+[ -n "${FA_TOTALS:-}" ] && echo "cli $((passed + failed)) 1 $failed 0" >>"$FA_TOTALS"
+echo "command line: $passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,10 @@
+# cli_demo.sh - the ladder on a small problem. Read by cli.sh.
+ok "^usage: build/demo" --help
+ok "^demo [0-9]" --version
+ok "^demo: [1-9][0-9]* steps right, [0-9]+ not run" --heads 2 --seq 64 --head-dim 16
+holds "the demo's last line is its verdict" sh -c "tail -n 1 '$tmp/out' | grep -q '^demo: '"
+ok "^demo: .* right" --quick --heads 1 --head-dim 8 --threads 1 --batch 2
+refuses 2 "no option --causal" --causal
+refuses 2 "seq takes a whole number" --seq x
+refuses 2 "heads is 0" --heads 0
+refuses 2 "too large" --seq 99999999999

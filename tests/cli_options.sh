@@ -1,0 +1,130 @@
+# cli_options.sh - every option with good and with bad values. Read by cli.sh, once for each program.
+
+# --- what runs without a problem
+ok "^usage: build/$program_name" --help
+ok "^usage: build/$program_name" -h
+ok "^$program_name [0-9]+\.[0-9]+\.[0-9]+$" --version
+for option in batch heads heads-kv seq seq-q seq-k head-dim head-dim-v kv-len dtype dtype-out causal scale \
+  backward seed dist load step list deterministic splits device threads check bench count model save csv json \
+  quiet help version; do
+  ok "^  --$option " --help
+done
+ok "^stage,step,main,device,pass,dtype,head_dim$" --list --csv -
+steps=$(awk -F, -v d="$device" '$4 == d && $5 == "forward" && !seen[$2]++ { print $2 }' "$tmp/out")
+ok "^$program_name: " --list
+for step in $steps; do
+  holds "--list lacks step $step" grep -Eq "^[* ] $step: " "$tmp/out"
+done
+
+# --- the default problem, and each step by name
+ok "^PASS $program_name "
+ok "^PASS $program_name " --device auto --check
+for step in $steps; do
+  ok "^PASS $program_name $step: o, lse right" $small --step "$step"
+  holds "the first line names the step, the shape and the machine" \
+    grep -Eq "^$program_name, step $step: batch 1, heads 2, seq 40, head dim 16, .* on $device: ." "$tmp/out"
+done
+
+# --- the shape
+ok "batch 3, heads 2, seq 17, head dim 8" --device "$device" --batch 3 --heads 2 --seq 17 --head-dim 8
+ok "heads 6 \(kv 2\)" $small --heads 6 --heads-kv 2
+ok "queries 5, keys 70" $small --seq-q 5 --seq-k 70
+ok "queries 40, keys 9," $small --seq-k 9
+ok "seq 33, head" --device "$device" --seq-q 33
+ok "seq 34, head" --device "$device" --seq-k 34
+ok "head dim 16 \(values 24\)" $small --head-dim-v 24
+ok "kv-len given" $small --kv-len 7
+ok "^PASS" $small --batch 3 --kv-len 0,40,13
+ok "^PASS" $small --heads=2 --seq=19
+ok "seq 12, head" $small --seq 11 --seq 12 # the last one counts
+ok "causal" $small --causal --seq-q 9 --seq-k 5
+ok "^PASS" $small --seq 1
+ok "^PASS" $small --seq-k 0
+ok "nothing to compare" $small --batch 0
+ok "nothing to compare" $small --seq 0
+
+# --- problem and input
+for scale in 0 -0.5 1 1e-3 0x1p-3 .125; do ok "^PASS" $small --scale "$scale"; done
+for dist in normal outliers large tiny uniform ones ramp; do ok "input $dist" $small --dist "$dist"; done
+ok "^PASS" $small --seed 0
+ok "^PASS" $small --seed 18446744073709551615
+ok "^PASS" $small --deterministic
+ok "^PASS" $small --splits 0
+for threads in 1 2 7; do ok "^PASS" $small --threads "$threads"; done
+if grep -q "^$program_name,.*,$device,backward," "$tmp/list"; then
+  ok "forward and backward" $small --backward
+  for tensor in dq dk dv; do holds "$tensor is compared" grep -Eq "^  $tensor " "$tmp/out"; done
+  ok "^PASS" $small --backward --causal --heads 4 --heads-kv 2 --kv-len 33
+fi
+if [ "$device" = cpu ]; then
+  ok "fp32, forward" $small --dtype fp32 --dtype-out fp32
+  refuses 3 "e4m3" $small --dtype e4m3
+  refuses 3 "fp16|bf16" $small --dtype-out bf16
+fi
+refuses 3 "emulator|device emu" --device emu
+
+# --- what is done
+ok "counted in one forward run" $small --count
+holds "--count alone says that nothing was compared" grep -q "^DONE .*nothing was compared" "$tmp/out"
+ok "charts' formula +0.000205 GFLOP" $small --count --check
+holds "--check and --count together compare" grep -q "^PASS" "$tmp/out"
+refuses 3 "model" $small --model
+ok "GFLOP/s" $small --bench --check
+holds "--bench says PASS and the speed" grep -Eq "^PASS .*; forward [0-9.e+-]+ ms, [0-9.e+-]+ GFLOP/s" "$tmp/out"
+
+# --- wrong usage: status 2, one line that says what to do
+refuses 2 "no option --nonsense; --help" --nonsense
+refuses 2 "no option --; --help" --
+refuses 2 "no option --Seq" --Seq 4
+refuses 2 "no option --se;" --se 4
+refuses 2 "\"seq\" is not an option" seq
+refuses 2 "\"-q\" is not an option" -q
+refuses 2 "\"\" is not an option" ""
+refuses 2 "causal takes no value" --causal=1
+for option in batch heads heads-kv seq seq-q seq-k head-dim head-dim-v kv-len dtype dtype-out scale seed dist \
+  step splits device threads save csv json; do
+  refuses 2 "--$option needs a value: --$option " "--$option"
+  refuses 2 "--$option needs a value" "--$option" --check
+  refuses 2 "--$option" "--$option="
+done
+for option in batch heads heads-kv seq seq-q seq-k head-dim head-dim-v splits threads seed; do
+  for value in x 4x 1.5 -1 +4 " 4" "4 " 0x10 1e3 99999999999999999999999; do
+    refuses 2 "--$option takes a whole number" "--$option" "$value"
+  done
+done
+for option in heads heads-kv head-dim head-dim-v threads; do
+  refuses 2 "--$option is 0; it must be at least 1" "--$option" 0
+done
+refuses 2 "splits is 65537; it must be at most 65536" --splits 65537
+refuses 2 "threads is 4097; it must be at most 4096" --threads 4097
+refuses 2 "multiple of heads_kv" --heads 3 --heads-kv 2
+refuses 2 "multiple of heads_kv" --heads 2 --heads-kv 4
+for value in x 1x nan inf -inf 1e99 " 1" 1,5; do refuses 2 "scale takes a finite number" --scale "$value"; done
+for value in fp64 FP32 half 32; do
+  refuses 2 "--dtype takes" --dtype "$value"
+  refuses 2 "--dtype-out takes" --dtype-out "$value"
+done
+refuses 2 "--dtype-out takes fp32, fp16 or bf16" --dtype-out e4m3
+refuses 2 "--device takes auto, gpu, emu or cpu" --device cuda
+refuses 2 "--dist takes one of normal" --dist gaussian
+refuses 2 "no step \"none\"; its steps are" --step none
+for value in x 5x 5, ,5 5,,5 -5 1.5 " 5" "5 5"; do refuses 2 "--kv-len takes numbers" --kv-len "$value"; done
+refuses 2 "beyond the 40 keys" $small --kv-len 41
+refuses 2 "beyond the 40 keys" $small --kv-len 99999999999999999999
+refuses 2 "2 numbers for a batch of 3" $small --batch 3 --kv-len 1,2
+refuses 2 "3 numbers for a batch of 2" $small --batch 2 --kv-len 1,2,3
+
+# --- sizes that fit nowhere: refused at once, with the numbers
+refuses 2 "too large" --seq 99999999999
+refuses 2 "too large" --batch 9223372036854775807
+refuses 2 "too large" --head-dim 9223372036854775807
+refuses 2 "too large" --batch 4294967296 --heads 4294967296
+refuses 3 "bytes of memory are wanted .* are available" --device "$device" --batch 100000 --heads 64 --seq 8192
+refuses 3 "are wanted .* are available" --device "$device" --batch 1000000000000 --seq 1 --kv-len 1
+if [ -z "${VALGRIND:-}$FA_CLI_SANITIZE" ] && [ "$device" = cpu ]; then
+  program_under_limit() { (ulimit -v 1000000 && "$program" --device cpu --threads 1 --heads 64 --seq 16384); }
+  program_under_limit >"$tmp/out" 2>"$tmp/err"
+  status=$?
+  holds "too little address space: status 3, not $status" [ $status -eq 3 ]
+  holds "too little address space: both numbers" grep -q "are wanted .* are available" "$tmp/err"
+fi
