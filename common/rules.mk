@@ -120,6 +120,7 @@ demo: $(BUILD)/demo
 bench: $(PROGRAMS)
 	@for s in $(BUILT); do $(BUILD)/$$s --bench || exit $$?; done
 
+include common/plot.mk
 include tests/tests.mk
 
 # cppcheck reads C only; the .cu files are C++17 and have nvcc's and g++'s own warnings.
