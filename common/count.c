@@ -18,6 +18,14 @@ void fa_count_add(const fa_count_t *c) {
     total.other_flop += c->other_flop;
     total.exp += c->exp;
     total.rescales += c->rescales;
+    total.exp_polynomial += c->exp_polynomial;
+    total.rescales_skipped += c->rescales_skipped;
+    total.sectors += c->sectors;
+    total.sectors_least += c->sectors_least;
+    total.shared_bytes += c->shared_bytes;
+    total.shared_waves += c->shared_waves;
+    total.conflicts += c->conflicts;
+    total.barriers += c->barriers;
   }
 }
 

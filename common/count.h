@@ -19,6 +19,14 @@ typedef struct fa_count {
   double other_flop;            /* all other additions, multiplications, maxima, divisions */
   double exp;                   /* exponentials (and logarithms) */
   double rescales;              /* rows of O multiplied because the running maximum rose */
+  /* The emulator also sees these; they stay 0 on a CPU. */
+  double exp_polynomial;          /* exponentials computed without the special unit */
+  double rescales_skipped;        /* rows whose maximum rose too little to bother */
+  double sectors;                 /* 32-byte sectors of HBM that requests of a warp touched */
+  double sectors_least;           /* the same, had every request been contiguous */
+  double shared_bytes;            /* read or written in shared memory */
+  double shared_waves, conflicts; /* passes over the 32 banks, and those beyond the first of each request */
+  double barriers;
 } fa_count_t;
 
 void fa_count_reset(void);

@@ -1,0 +1,130 @@
+/* access.cpp - the calls that -fsanitize=thread puts before every load and store of a kernel file. The compiler's own
+ * library is not linked: the functions are these.
+ *
+ * A local array that the compiler keeps in memory is the thread's own stack: its accesses are "registers" and are
+ * dropped first. Constants of the program are dropped last. */
+#include "engine.h"
+
+static void access(void *p, int bytes, bool write, const void *pc) {
+  if (!emu_worker || !emu_settings()->races) return;
+  thread_t *t = emu_worker->current;
+  if ((uintptr_t)p - (uintptr_t)t->fiber.stack < t->fiber.size) return;
+  if (!emu_is_shared(t, p) && !emu_in_region(p)) return;
+  uint32_t place = emu_address_id(pc);
+  if ((uintptr_t)p % (unsigned)bytes) {
+    char who[80], here[200];
+    emu_thread_text(t, who, sizeof who);
+    if (emu_is_new("E07", place))
+      emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s", who, bytes,
+               write ? "store" : "load", p, bytes, emu_place_text(place, here, sizeof here));
+  }
+  emu_touch(t, p, bytes, write, place);
+  emu_request(t, p, bytes, pc);
+}
+
+#define PC __builtin_extract_return_addr(__builtin_return_address(0))
+#define HOOKS(n)                                                                                             \
+  extern "C" void __tsan_read##n(void *p) {                                                                  \
+    access(p, n, false, PC);                                                                                 \
+  }                                                                                                          \
+  extern "C" void __tsan_write##n(void *p) {                                                                 \
+    access(p, n, true, PC);                                                                                  \
+  }                                                                                                          \
+  extern "C" void __tsan_unaligned_read##n(void *p) {                                                        \
+    access(p, n, false, PC);                                                                                 \
+  }                                                                                                          \
+  extern "C" void __tsan_unaligned_write##n(void *p) {                                                       \
+    access(p, n, true, PC);                                                                                  \
+  }                                                                                                          \
+  extern "C" void __tsan_volatile_read##n(void *p) {                                                         \
+    access(p, n, false, PC);                                                                                 \
+  }                                                                                                          \
+  extern "C" void __tsan_volatile_write##n(void *p) {                                                        \
+    access(p, n, true, PC);                                                                                  \
+  }
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+
+/* Copies of structures: g++ uses the ranges, clang the functions. Alignment is the elements' own affair. */
+static void range(void *p, size_t bytes, bool write, const void *pc) {
+  if (!emu_worker || !emu_settings()->races) return;
+  thread_t *t = emu_worker->current;
+  if ((uintptr_t)p - (uintptr_t)t->fiber.stack < t->fiber.size) return;
+  emu_touch(t, p, (int)bytes, write, emu_address_id(pc));
+}
+extern "C" void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
+  range((void *)from, bytes, false, PC);
+  range(to, bytes, true, PC);
+  return memcpy(to, from, bytes);
+}
+extern "C" void *__tsan_memset(void *to, int value, size_t bytes) {
+  range(to, bytes, true, PC);
+  return memset(to, value, bytes);
+}
+extern "C" void __tsan_read_range(void *p, size_t bytes) {
+  range(p, bytes, false, PC);
+}
+extern "C" void __tsan_write_range(void *p, size_t bytes) {
+  range(p, bytes, true, PC);
+}
+extern "C" void __tsan_init(void) {}
+extern "C" void __tsan_func_entry(void *pc) {
+  (void)pc;
+}
+extern "C" void __tsan_func_exit(void) {}
+extern "C" void __tsan_vptr_update(void **slot, void *value) {
+  (void)slot, (void)value;
+}
+extern "C" void __tsan_vptr_read(void **slot) {
+  (void)slot;
+}
+
+/* Loads and stores that a wrapper makes in one piece. */
+static void wide(const void *p, int bytes, bool write, emu_place_t here) {
+  if (!emu_settings()->races) return;
+  thread_t *t = current_thread();
+  if ((uintptr_t)p % (unsigned)bytes) {
+    char who[80];
+    emu_thread_text(t, who, sizeof who);
+    if (emu_is_new("E07", emu_place_id(here)))
+      emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s:%d", who, bytes,
+               write ? "store" : "load", p, bytes, here.file, here.line);
+  }
+  if (!emu_touch(t, p, bytes, write, emu_place_id(here))) return;
+  emu_request(t, p, bytes, here.file + here.line);
+}
+
+void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here) {
+  wide(from, bytes, false, here);
+  memcpy(registers, from, (size_t)bytes);
+}
+
+void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here) {
+  wide(to, bytes, true, here);
+  memcpy(to, registers, (size_t)bytes);
+}
+
+/* --- atomics: they meet other blocks, so another SM may run before each ------------------------------ */
+
+template <class T> static T atomic_add(T *p, T x, emu_place_t here) {
+  thread_t *t = current_thread();
+  if (emu_is_shared(t, p)) {
+    emu_touch_shared(t, p, sizeof x, true, EMU_WARP, emu_place_id(here));
+  } else {
+    emu_touch_global(t, p, sizeof x, true, true, emu_place_id(here));
+    emu_worker->count->hbm_read += sizeof x;
+  }
+  T old = *p, sum;
+  do sum = old + x;
+  while (!__atomic_compare_exchange(p, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return old;
+}
+float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here) {
+  return atomic_add(p, x, here);
+}
+int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here) {
+  return atomic_add(p, x, here);
+}

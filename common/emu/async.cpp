@@ -1,0 +1,77 @@
+/* async.cpp - cp.async: copies from global to shared memory that land when they like, at the latest when their group
+ * is waited for. Late is the default, because whoever forgot to wait then reads what was there before. */
+#include "engine.h"
+
+#include <stdlib.h>
+
+static void land(copy_t *c) {
+  memcpy(c->to, c->from, (size_t)c->valid);
+  memset(c->to + c->valid, 0, (size_t)(c->bytes - c->valid));
+}
+
+/* Copies `valid` bytes and fills up to `bytes` with zeros. */
+void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu_place_t here) {
+  fa_emu_needs(80, "cp.async", here);
+  thread_t *t = current_thread();
+  warp_t *w = t->warp;
+  uint32_t place = emu_place_id(here);
+  if ((uintptr_t)shared % (unsigned)bytes || (uintptr_t)global % (unsigned)bytes) {
+    char who[80];
+    emu_thread_text(t, who, sizeof who);
+    if (emu_is_new("E07", place))
+      emu_find("E07", "%s: cp.async of %d bytes between addresses that are not multiples of %d, at %s:%d",
+               who, bytes, bytes, here.file, here.line);
+  }
+  if (emu_settings()->races) {
+    if (valid) emu_touch_global(t, global, valid, false, false, place);
+    emu_touch_shared(t, shared, bytes, true, EMU_CP_ASYNC, place);
+    emu_request(t, shared, bytes, here.file + here.line);
+    if (valid) emu_request(t, global, bytes, here.file + here.line + 1);
+  }
+  memset(shared, 0xff, (size_t)bytes); /* NaN until it lands */
+  copy_t copy = {(char *)shared, (const char *)global, bytes, valid, t->cp_group};
+  if (emu_settings()->order == EMU_EARLY) {
+    land(&copy);
+    return;
+  }
+  int *count = &w->copy_count[t->lane], *room = &w->copy_room[t->lane];
+  if (*count == *room) {
+    int more = *room ? 2 * *room : 16;
+    copy_t *grown = (copy_t *)realloc(w->copies[t->lane], (size_t)more * sizeof copy);
+    if (!grown) {
+      land(&copy); /* no memory to be late with */
+      return;
+    }
+    w->copies[t->lane] = grown;
+    *room = more;
+  }
+  w->copies[t->lane][(*count)++] = copy;
+}
+
+void fa_emu_cp_async_commit(emu_place_t here) {
+  fa_emu_needs(80, "cp.async.commit_group", here);
+  current_thread()->cp_group++;
+}
+
+/* All but the `pending` youngest groups have landed. An open group is not one of them, except for pending < 0
+ * (cp.async.wait_all). */
+void fa_emu_cp_async_wait(int pending, emu_place_t here) {
+  fa_emu_needs(80, "cp.async.wait_group", here);
+  thread_t *t = current_thread();
+  warp_t *w = t->warp;
+  if (pending < 0) {
+    t->cp_group++;
+    pending = 0;
+  }
+  uint32_t committed = t->cp_group - 1;
+  uint32_t landed = committed > (uint32_t)pending ? committed - (uint32_t)pending : 0;
+  if (landed > t->cp_landed) t->cp_landed = landed;
+  copy_t *copies = w->copies[t->lane];
+  int kept = 0;
+  for (int n = 0; n < w->copy_count[t->lane]; n++)
+    if (copies[n].group <= landed)
+      land(&copies[n]);
+    else
+      copies[kept++] = copies[n];
+  w->copy_count[t->lane] = kept;
+}

@@ -1,0 +1,47 @@
+/* device_emu.cpp - the emulator as a device. */
+#include "../device.h"
+#include "engine.h"
+#include "memory.h"
+
+#include <time.h>
+
+static fa_status_t emu_open(char name[128], fa_reason_t *why) {
+  (void)why;
+  snprintf(name, 128, "emulator (sm_%d, %d SMs)", emu_settings()->arch, emu_settings()->sms);
+  return FA_OK;
+}
+
+static size_t emu_memory_free(void) {
+  return fa_machine_cpu.memory_free() / 16; /* the shadow takes the rest */
+}
+
+static fa_status_t emu_allocate(void **p, size_t bytes, fa_reason_t *why) {
+  *p = bytes > emu_memory_free() ? NULL : emu_alloc(bytes);
+  if (!*p)
+    return fa_say(why, FA_REFUSED, "%.3f GB of emulated memory are wanted (%zu bytes), %.3f GB are available",
+                  (double)bytes / 1e9, bytes, (double)emu_memory_free() / 1e9);
+  return FA_OK;
+}
+
+static fa_status_t emu_upload(void *device, const void *host, size_t bytes, fa_reason_t *why) {
+  (void)why;
+  memcpy(device, host, bytes);
+  emu_mark_written(device, bytes);
+  return FA_OK;
+}
+
+static fa_status_t emu_download(void *host, const void *device, size_t bytes, fa_reason_t *why) {
+  (void)why;
+  memcpy(host, device, bytes);
+  return FA_OK;
+}
+
+static fa_status_t emu_sync(fa_reason_t *why) {
+  (void)why; /* launches are complete when they return, and report for themselves */
+  return FA_OK;
+}
+
+/* The emulator's own time: never shown as a kernel's. */
+extern "C" const fa_machine_t fa_machine_emu = {FA_EMU,   emu_open,   emu_memory_free, emu_allocate,
+                                                emu_free, emu_upload, emu_download,    emu_sync,
+                                                emu_sync, NULL,       emu_sync};

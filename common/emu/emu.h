@@ -1,0 +1,106 @@
+/* emu.h - what a kernel file sees of the emulator: CUDA's words, given another meaning.
+ *
+ * The same .cu file that nvcc builds for a GPU is built by g++ with this header. A CUDA thread is a fiber, and
+ * a block's threads run one after another until they must wait; every load and store of the kernel file is
+ * seen through the compiler (-fsanitize=thread without its library), so that races, reads of what was never
+ * written and accesses outside buffers are found although they would do no harm here. */
+#ifndef FA_EMU_H
+#define FA_EMU_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <tuple>
+#include "../stage.h"
+
+#define __global__ static
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+
+struct emu_dim_t {
+  unsigned x, y, z;
+};
+/* The running thread's coordinates. The pointer changes with every switch. */
+struct emu_self_t {
+  emu_dim_t thread, block, block_dim, grid_dim;
+};
+extern thread_local emu_self_t *fa_emu_self;
+#define threadIdx (fa_emu_self->thread)
+#define blockIdx (fa_emu_self->block)
+#define blockDim (fa_emu_self->block_dim)
+#define gridDim (fa_emu_self->grid_dim)
+
+/* Where a call stands in the kernel: the default argument is evaluated at the caller. */
+struct emu_place_t {
+  const char *file;
+  int line;
+};
+#define EMU_HERE emu_place_t here = {__builtin_FILE(), __builtin_LINE()}
+
+/* --- launch --------------------------------------------------------------------------------------- */
+typedef void emu_body_t(void *arguments);
+
+/* Runs the kernel to its end. FA_FAILED if the emulator found a fault: `why` holds the first, and all of them
+ * were printed. */
+fa_status_t fa_emu_launch(const char *kernel, int64_t blocks, int threads, size_t shared_bytes,
+                          emu_body_t *body, void *arguments, fa_reason_t *why);
+
+template <class... P> struct emu_call_t {
+  void (*kernel)(P...);
+  std::tuple<P...> arguments;
+  static void run(void *self) {
+    emu_call_t *c = (emu_call_t *)self;
+    std::apply(c->kernel, c->arguments);
+  }
+};
+template <class... P, class... A>
+static inline fa_status_t emu_launch(const char *name, fa_reason_t *why, void (*kernel)(P...), int64_t blocks,
+                                     int threads, size_t shared_bytes, void *stream, A... arguments) {
+  (void)stream; /* launches are complete when they return */
+  emu_call_t<P...> call = {kernel, std::tuple<P...>(P(arguments)...)};
+  return fa_emu_launch(name, blocks, threads, shared_bytes, emu_call_t<P...>::run, &call, why);
+}
+
+/* --- what the wrappers of common/ptx do under g++ -------------------------------------------------- */
+void *fa_emu_shared(size_t bytes, emu_place_t here);
+/* An offset in the block's shared memory, as the 32-bit addresses of PTX are. */
+uint32_t fa_emu_shared_offset(const void *p);
+
+void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here); /* threads 0: the whole block */
+void fa_emu_syncwarp(emu_place_t here);
+enum emu_shuffle_t { EMU_SHUFFLE_XOR, EMU_SHUFFLE_INDEX, EMU_SHUFFLE_DOWN };
+uint32_t fa_emu_shuffle(uint32_t x, int argument, emu_shuffle_t kind, emu_place_t here);
+uint32_t fa_emu_ballot(bool x, emu_place_t here);
+
+void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here);
+void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here);
+float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here);
+int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here);
+
+void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu_place_t here);
+void fa_emu_cp_async_commit(emu_place_t here);
+void fa_emu_cp_async_wait(int pending, emu_place_t here);
+
+void fa_emu_ldmatrix(uint32_t *r, int matrices, bool transposed, const void *row, emu_place_t here);
+void fa_emu_stmatrix(const uint32_t *r, int matrices, bool transposed, void *row, emu_place_t here);
+/* d [16][8] += a [16][k] b [k][8], k 8 or 16, fragments as in the PTX manual. */
+void fa_emu_mma(float *d, const uint32_t *a, const uint32_t *b, int k, fa_dtype_t type, emu_place_t here);
+
+/* Finding E09 if the emulated architecture is older. */
+void fa_emu_needs(int sm, const char *instruction, emu_place_t here);
+void fa_emu_count_flop(double matmul, double other);
+void fa_emu_count_exp(double special, double polynomial);
+
+/* --- CUDA's own names that kernels use directly ----------------------------------------------------- */
+static inline void __syncthreads(EMU_HERE) {
+  fa_emu_barrier(0, 0, true, here);
+}
+static inline void __syncwarp(EMU_HERE) {
+  fa_emu_syncwarp(here);
+}
+
+#endif

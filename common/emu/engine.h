@@ -1,0 +1,195 @@
+/* engine.h - the emulator's own data: threads, warps, blocks, and one worker per processor.
+ *
+ * A worker is an OS thread that runs some of the emulated SMs. Blocks are dealt to the SMs in launch order and
+ * stay on their worker, so that nothing below needs a lock; what workers share (global memory's shadow, the
+ * findings) says so. */
+#ifndef FA_EMU_ENGINE_H
+#define FA_EMU_ENGINE_H
+
+#include "../count.h"
+#include "emu.h"
+#include "fiber.h"
+
+enum {
+  WARP = 32,
+  MAX_WARPS = 32,
+  AGENTS = 2 * MAX_WARPS, /* each warp, and each warp's cp.async unit */
+  SHARED_MAX = 227 * 1024,
+  SHARED_STRIDE = 256 * 1024,
+  BARRIERS = 16
+};
+
+/* --- who did what: one 64-bit record ---------------------------------------------------------------
+ * Shared memory keeps one for the last write and four for reads of each 2 bytes, global memory one write and
+ * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. */
+struct record_t {
+  uint64_t block : 20, agent : 6, lane : 5, atomic : 1, epoch : 18, place : 14;
+};
+/* The block is stored plus one: an all-zero record is "nobody". Both counters stop at their largest value. */
+enum { BLOCK_LIMIT = (1 << 20) - 2, EPOCH_LIMIT = (1 << 18) - 1 };
+
+/* at[a]: everything that agent a did up to this epoch has happened before. */
+struct clock_vector_t {
+  uint32_t at[AGENTS];
+};
+
+struct warp_t;
+struct block_t;
+struct worker_t;
+
+struct thread_t {
+  emu_self_t self; /* first: fa_emu_self points here */
+  fiber_t fiber;
+  warp_t *warp;
+  int lane;
+  bool done;
+  const char *waits; /* what for, while it is not ready */
+  emu_place_t place;
+  int barrier;
+  uint32_t cp_group, cp_landed; /* cp.async: number of the open group; groups up to here are waited for */
+};
+
+/* A copy that was issued and has not landed. */
+struct copy_t {
+  char *to;
+  const char *from;
+  int bytes, valid;
+  uint32_t group;
+};
+
+struct warp_t {
+  block_t *block;
+  int index;
+  thread_t *thread; /* its 32 threads */
+  uint32_t alive, ready, arrived;
+  clock_vector_t clock;
+  /* the collective that lanes are gathering for */
+  const char *operation;
+  emu_place_t place;
+  void *argument[WARP];
+  struct request_table_t *requests;
+  copy_t *copies[WARP];
+  int copy_count[WARP], copy_room[WARP];
+};
+
+struct barrier_t {
+  int expected, arrived;
+  uint32_t waiting[MAX_WARPS];
+  emu_place_t place[MAX_WARPS]; /* where each warp's first lane arrived */
+  uint32_t came[MAX_WARPS];
+  clock_vector_t clock;
+};
+
+struct shadow_t {
+  record_t write, read[4];
+};
+
+struct block_t {
+  worker_t *worker;
+  int64_t index;
+  int threads, warps, live;
+  bool used;
+  char *shared;
+  size_t shared_bytes;
+  shadow_t *shadow; /* one per 2 bytes of shared memory */
+  barrier_t barrier[BARRIERS];
+  warp_t warp[MAX_WARPS];
+  thread_t *thread;
+};
+
+struct launch_t {
+  const char *kernel;
+  int64_t blocks;
+  int threads;
+  size_t shared_bytes;
+  emu_body_t *body;
+  void *arguments;
+};
+
+struct worker_t {
+  int index;
+  fiber_t main;
+  thread_t *current;
+  block_t *block; /* its SMs */
+  int blocks;
+  char *arena;
+  uint64_t random;
+  bool stop; /* a fault after which going on is pointless */
+  launch_t *launch;
+  struct allocation_t *last_hit;
+  fa_count_t *count;
+};
+
+extern thread_local worker_t *emu_worker;
+static inline thread_t *current_thread(void) {
+  return emu_worker->current;
+}
+
+/* --- settings (environment, read once): see settings.cpp ------------------------------------------- */
+enum emu_order_t { EMU_LATE, EMU_EARLY, EMU_RANDOM };
+struct emu_settings_t {
+  int sms;           /* EMU_SMS: blocks resident together (4) */
+  int arch;          /* EMU_ARCH: the architecture that is emulated (80) */
+  emu_order_t order; /* EMU_ORDER: late, early, or a number that seeds a random order */
+  uint64_t seed;
+  bool races;    /* EMU_RACES=0 turns the checks of memory accesses off */
+  bool requests; /* --count: sectors and bank conflicts, which cost time to put together */
+};
+const emu_settings_t *emu_settings(void);
+
+/* --- scheduling: sched.cpp -------------------------------------------------------------------------- */
+/* The current thread cannot go on: runs others until somebody makes it ready again. */
+void emu_block_thread(const char *waits, emu_place_t place);
+void emu_make_ready(warp_t *w, uint32_t lanes);
+
+/* --- happens-before and bounds: race.cpp ------------------------------------------------------------ */
+uint32_t emu_place_id(emu_place_t place); /* for wrappers */
+uint32_t emu_address_id(const void *pc);  /* for plain loads and stores */
+enum emu_agent_t { EMU_WARP, EMU_CP_ASYNC };
+void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place);
+void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, uint32_t place);
+/* Shared or global as the address says; false for anything else (the thread's own stack, constants). */
+bool emu_touch(thread_t *t, const void *p, int bytes, bool write, uint32_t place);
+bool emu_is_shared(const thread_t *t, const void *p);
+void emu_join(clock_vector_t *into, const clock_vector_t *from);
+/* What this warp does from now on is a new epoch; also takes in which cp.async groups all lanes waited for. */
+void emu_new_epoch(warp_t *w);
+void emu_land_copies(warp_t *w); /* clock of the warp's cp.async unit: the least of its lanes */
+
+/* --- global memory: memory.cpp ---------------------------------------------------------------------- */
+struct global_shadow_t {
+  record_t write, read[2];
+};
+struct allocation_t {
+  char *base;
+  size_t bytes;
+  global_shadow_t *shadow; /* one per 2 bytes, cleared at every launch */
+  uint8_t *written;        /* one bit per 2 bytes, never cleared */
+};
+allocation_t *emu_find_allocation(worker_t *w, const void *p);
+bool emu_in_region(const void *p); /* where allocations come from */
+void emu_memory_new_launch(void);
+
+/* --- together: warp.cpp ------------------------------------------------------------------------------ */
+/* Every lane of the warp calls it; `work` runs once, when the last has come, and finds their arguments in the warp. */
+void emu_together(const char *operation, void (*work)(warp_t *), void *argument, emu_place_t here);
+
+/* --- sectors and bank conflicts: requests.cpp -------------------------------------------------------- */
+void emu_request(thread_t *t, const void *p, int bytes, const void *pc);
+void emu_requests_end(warp_t *w); /* the warp has come together: what was gathered is counted */
+
+/* --- findings: report.cpp --------------------------------------------------------------------------- */
+/* A fault is told once a launch for each `key` (places), so that 1024 threads with the same one are one finding:
+ *   if (emu_is_new("E07", key)) emu_find("E07", "text ...", ...);
+ * The test comes first because a text costs time: places are looked up in the program's debug information. */
+bool emu_is_new(const char *code, uint64_t key);
+void emu_find(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void emu_findings_clear(void);
+int emu_finding_count(void);
+/* The most telling of them: a missing barrier shows as a read of what was never written and as a race, and the race
+ * names both sides. */
+const char *emu_main_finding(void);
+const char *emu_place_text(uint32_t place, char *text, size_t size);
+void emu_thread_text(const thread_t *t, char *text, size_t size);
+
+#endif

@@ -1,0 +1,89 @@
+/* memory.cpp - global memory: one large reserved range, so that every address tells whether it belongs to a
+ * buffer, to the gap beside one, or to nothing. Gaps can be touched: the access is reported, the run goes on. */
+#include "engine.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "memory.h"
+
+static const size_t REGION = (size_t)1 << 36, GAP = 4096;
+static char *region;
+static size_t top; /* bytes given out so far; addresses are not used twice */
+static std::mutex lock;
+static std::vector<allocation_t *> live; /* ascending by address */
+/* Bumped when `live` changes, so that a worker's remembered allocation is not a freed one. Kernels do not
+ * allocate: within a launch nothing changes. */
+
+static void *reserve(size_t bytes) {
+  void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
+  return p == MAP_FAILED ? NULL : p;
+}
+
+bool emu_in_region(const void *p) {
+  return (uintptr_t)p - (uintptr_t)region < REGION && region;
+}
+
+void *emu_alloc(size_t bytes) {
+  std::lock_guard<std::mutex> guard(lock);
+  if (!region) region = (char *)reserve(REGION);
+  size_t room = (bytes + GAP - 1) / GAP * GAP + GAP;
+  if (!region || top + GAP + room > REGION) return NULL;
+  allocation_t *a = (allocation_t *)calloc(1, sizeof *a);
+  size_t halves = bytes / 2 + 1;
+  if (!a) return NULL;
+  a->base = region + top + GAP;
+  a->bytes = bytes;
+  a->shadow = (global_shadow_t *)reserve(halves * sizeof *a->shadow);
+  a->written = (uint8_t *)reserve(halves / 8 + 1);
+  if (!a->shadow || !a->written) {
+    free(a);
+    return NULL;
+  }
+  top += room;
+  live.push_back(a); /* addresses only grow: the order is kept */
+  return a->base;
+}
+
+static std::vector<allocation_t *>::iterator find(const void *p) {
+  auto next = std::upper_bound(live.begin(), live.end(), (const char *)p,
+                               [](const char *x, const allocation_t *a) { return x < a->base; });
+  return next == live.begin() ? live.end() : next - 1;
+}
+
+void emu_free(void *p) {
+  if (!p) return;
+  std::lock_guard<std::mutex> guard(lock);
+  auto at = find(p);
+  if (at == live.end() || (*at)->base != p) return;
+  allocation_t *a = *at;
+  munmap(a->shadow, (a->bytes / 2 + 1) * sizeof *a->shadow);
+  munmap(a->written, (a->bytes / 2 + 1) / 8 + 1);
+  madvise(a->base, a->bytes, MADV_DONTNEED); /* the address is not given out again: late uses are found */
+  live.erase(at);
+  free(a);
+}
+
+void emu_mark_written(void *p, size_t bytes) {
+  auto at = find(p);
+  if (at == live.end()) return;
+  size_t first = (size_t)((char *)p - (*at)->base) / 2, last = first + (bytes + 1) / 2;
+  for (size_t h = first; h < last; h++) (*at)->written[h / 8] |= (uint8_t)(1u << (h % 8));
+}
+
+allocation_t *emu_find_allocation(worker_t *w, const void *p) {
+  allocation_t *a = w->last_hit;
+  if (a && (const char *)p >= a->base && (const char *)p < a->base + a->bytes) return a;
+  auto at = find(p);
+  if (at == live.end()) return NULL;
+  return w->last_hit = *at;
+}
+
+void emu_memory_new_launch(void) {
+  /* Earlier launches happen before this one. */
+  for (allocation_t *a : live) madvise(a->shadow, (a->bytes / 2 + 1) * sizeof *a->shadow, MADV_DONTNEED);
+}

@@ -1,0 +1,204 @@
+/* race.cpp - happens-before: is every access ordered after the conflicting ones before it?
+ *
+ * Each warp, and each warp's cp.async unit, is an agent with its own count of epochs. Warp w has a vector
+ * clock: clock.at[a] is the last epoch of agent a whose accesses happened before what w does now. A barrier joins the
+ * clocks of all who wait at it; an epoch ends there, and at __syncwarp. An access is recorded with its agent and
+ * epoch, so an earlier access (a, e) is ordered before a later one by w exactly if e <= clock.at[a].
+ * Within a warp, two lanes in one epoch are not ordered either: lanes run on their own since Volta.
+ *
+ * It does not matter in which order the emulator ran the two: what is not ordered by the program is found in every
+ * run, also where the values happened to be right. */
+#include "engine.h"
+
+void emu_join(clock_vector_t *into, const clock_vector_t *from) {
+  for (int a = 0; a < AGENTS; a++) into->at[a] = into->at[a] > from->at[a] ? into->at[a] : from->at[a];
+}
+
+void emu_land_copies(warp_t *w) {
+  uint32_t least = UINT32_MAX;
+  for (int lane = 0; lane < WARP; lane++)
+    if (w->alive >> lane & 1 && w->thread[lane].cp_landed < least) least = w->thread[lane].cp_landed;
+  if (least != UINT32_MAX) w->clock.at[(int)MAX_WARPS + w->index] = least;
+}
+
+void emu_new_epoch(warp_t *w) {
+  w->clock.at[w->index]++;
+}
+
+static uint32_t own_epoch(const warp_t *w) {
+  uint32_t e = w->clock.at[w->index];
+  return e < EPOCH_LIMIT ? e : (uint32_t)EPOCH_LIMIT;
+}
+
+/* Did the recorded access happen before what thread t does, or issues, now? Same block only. */
+static bool before(record_t r, const thread_t *t) {
+  const warp_t *w = t->warp;
+  if (r.epoch == EPOCH_LIMIT) return true; /* the counter is full: nothing can be said */
+  if (r.agent == (unsigned)w->index) {
+    if (r.lane == (unsigned)t->lane) return true; /* program order; a copy is issued after it */
+    return r.epoch < w->clock.at[w->index];
+  }
+  if (r.agent == (unsigned)(MAX_WARPS + w->index) && r.lane == (unsigned)t->lane)
+    return r.epoch <= t->cp_landed;
+  return r.epoch <= w->clock.at[r.agent];
+}
+
+static const char *agent_text(record_t r, char *text, size_t size) {
+  if (r.agent < MAX_WARPS)
+    snprintf(text, size, "warp %u lane %u", (unsigned)r.agent, (unsigned)r.lane);
+  else
+    snprintf(text, size, "cp.async of warp %u lane %u", (unsigned)r.agent - MAX_WARPS, (unsigned)r.lane);
+  return text;
+}
+
+static void race(const char *where, record_t old, bool old_write, record_t now, bool write) {
+  const char *code = old.agent >= MAX_WARPS || now.agent >= MAX_WARPS ? "E05" : "E04";
+  if (!emu_is_new(code, (uint64_t)old.place << 32 | now.place)) return;
+  char here[200], there[200], a[64], b[64], block[48] = "";
+  if (old.block && old.block != now.block)
+    snprintf(block, sizeof block, "block %u ", (unsigned)old.block - 1);
+  emu_find(code, "data race in %s, kernel %s: %s at %s (%s) and %s at %s (%s%s) are not ordered", where,
+           emu_worker->launch->kernel, write ? "write" : "read",
+           emu_place_text((uint32_t)now.place, here, sizeof here), agent_text(now, a, sizeof a),
+           old_write ? "write" : "read", emu_place_text((uint32_t)old.place, there, sizeof there), block,
+           agent_text(old, b, sizeof b));
+}
+
+static void never_written(const thread_t *t, const char *space, uint32_t place) {
+  if (!emu_is_new("E08", place)) return;
+  char who[80], here[200];
+  emu_thread_text(t, who, sizeof who);
+  emu_find("E08", "%s reads %s memory that was never written, at %s", who, space,
+           emu_place_text(place, here, sizeof here));
+}
+
+/* --- shared memory ---------------------------------------------------------------------------------- */
+
+bool emu_is_shared(const thread_t *t, const void *p) {
+  uintptr_t offset = (uintptr_t)p - (uintptr_t)t->warp->block->shared;
+  return offset < SHARED_STRIDE;
+}
+
+static void shared_outside(const thread_t *t, size_t offset, int bytes, bool write, uint32_t place) {
+  char who[80], here[200];
+  emu_thread_text(t, who, sizeof who);
+  if (emu_is_new("E06", place))
+    emu_find("E06", "%s %s %d bytes at offset %zu of shared memory, beyond the block's %zu, at %s", who,
+             write ? "writes" : "reads", bytes, offset, t->warp->block->shared_bytes,
+             emu_place_text(place, here, sizeof here));
+}
+
+void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place) {
+  block_t *b = t->warp->block;
+  size_t offset = (size_t)((const char *)p - b->shared);
+  emu_worker->count->shared_bytes += bytes;
+  if (offset + (size_t)bytes > b->shared_bytes) {
+    shared_outside(t, offset, bytes, write, place);
+    return;
+  }
+  record_t now = {0,
+                  (unsigned)(agent == EMU_CP_ASYNC ? MAX_WARPS + t->warp->index : t->warp->index),
+                  (unsigned)t->lane,
+                  0,
+                  agent == EMU_CP_ASYNC ? t->cp_group : own_epoch(t->warp),
+                  place};
+  for (shadow_t *s = b->shadow + offset / 2; s <= b->shadow + (offset + (size_t)bytes - 1) / 2; s++) {
+    if (s->write.epoch && !before(s->write, t)) race("shared memory", s->write, true, now, write);
+    if (!write) {
+      if (!s->write.epoch) {
+        never_written(t, "shared", place);
+      }
+      int slot = 0; /* this agent's, an empty one, or one that is already ordered */
+      while (slot < 3 && s->read[slot].epoch && s->read[slot].agent != now.agent && !before(s->read[slot], t))
+        slot++;
+      s->read[slot] = now;
+      continue;
+    }
+    for (int k = 0; k < 4; k++)
+      if (s->read[k].epoch && !before(s->read[k], t)) race("shared memory", s->read[k], false, now, true);
+    memset(s->read, 0, sizeof s->read);
+    s->write = now;
+  }
+}
+
+/* --- global memory ---------------------------------------------------------------------------------- */
+
+/* Records are read and written whole, so that workers may share them without a lock; the worst that two
+ * simultaneous updates can do is to lose one. */
+static record_t load_record(const record_t *r) {
+  uint64_t x = __atomic_load_n((const uint64_t *)(const void *)r, __ATOMIC_RELAXED);
+  record_t result;
+  memcpy(&result, &x, sizeof x);
+  return result;
+}
+static void store_record(record_t *r, record_t value) {
+  uint64_t x;
+  memcpy(&x, &value, sizeof x);
+  __atomic_store_n((uint64_t *)(void *)r, x, __ATOMIC_RELAXED);
+}
+
+/* Blocks are not ordered within a launch; two atomic operations need no order. */
+static bool ordered_global(record_t old, record_t now, const thread_t *t) {
+  if (!old.epoch || (old.atomic && now.atomic)) return true;
+  return old.block == now.block && before(old, t);
+}
+
+static bool is_written(const allocation_t *a, size_t half) {
+  return __atomic_load_n(&a->written[half / 8], __ATOMIC_RELAXED) >> (half % 8) & 1;
+}
+
+void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, uint32_t place) {
+  allocation_t *a = emu_find_allocation(emu_worker, p);
+  char who[80], here[200];
+  if (write)
+    emu_worker->count->hbm_written += bytes;
+  else
+    emu_worker->count->hbm_read += bytes;
+  if (!a || (const char *)p + bytes > a->base + a->bytes) {
+    emu_thread_text(t, who, sizeof who);
+    if (emu_is_new("E07", place))
+      emu_find("E07", "%s of %s %s %d bytes of global memory outside every buffer, at %s", who,
+               emu_worker->launch->kernel, write ? "writes" : "reads", bytes,
+               emu_place_text(place, here, sizeof here));
+    return;
+  }
+  int64_t block = t->warp->block->index + 1;
+  if (block > BLOCK_LIMIT) block = BLOCK_LIMIT;
+  record_t now = {(uint64_t)block, (unsigned)t->warp->index, (unsigned)t->lane,
+                  atomic,          own_epoch(t->warp),       place};
+  size_t first = (size_t)((const char *)p - a->base) / 2,
+         last = (size_t)((const char *)p - a->base + bytes - 1) / 2;
+  for (size_t h = first; h <= last; h++) {
+    global_shadow_t *s = &a->shadow[h];
+    record_t old = load_record(&s->write);
+    if (!ordered_global(old, now, t)) race("global memory", old, true, now, write);
+    if (!write || atomic)
+      if (!is_written(a, h)) {
+        never_written(t, "global", place);
+      }
+    if (write) {
+      for (int k = 0; k < 2; k++) {
+        old = load_record(&s->read[k]);
+        if (!ordered_global(old, now, t)) race("global memory", old, false, now, true);
+      }
+      store_record(&s->write, now);
+      __atomic_fetch_or(&a->written[h / 8], (uint8_t)(1u << (h % 8)), __ATOMIC_RELAXED);
+    } else {
+      old = load_record(&s->read[0]); /* the last reader, and the last before it from another warp or block */
+      if (old.epoch && (old.block != now.block || old.agent != now.agent)) store_record(&s->read[1], old);
+      store_record(&s->read[0], now);
+    }
+  }
+}
+
+bool emu_touch(thread_t *t, const void *p, int bytes, bool write, uint32_t place) {
+  if (emu_is_shared(t, p)) {
+    emu_touch_shared(t, p, bytes, write, EMU_WARP, place);
+    return true;
+  }
+  if (emu_in_region(p)) {
+    emu_touch_global(t, p, bytes, write, false, place);
+    return true;
+  }
+  return false;
+}

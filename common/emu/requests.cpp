@@ -1,0 +1,90 @@
+/* requests.cpp - one request is one instruction executed by the lanes of a warp together: how many 32-byte sectors of
+ * global memory, or passes over the 32 banks of shared memory, does it take?
+ *
+ * Lanes run one after another here, so requests are put together afterwards: the n-th execution of an instruction by
+ * each lane since the warp last came together is one request. */
+#include "engine.h"
+
+#include <unordered_map>
+#include <vector>
+
+struct request_t {
+  uint32_t lanes;
+  const void *address[WARP];
+};
+struct instruction_t {
+  int bytes;
+  uint32_t done[WARP];
+  std::vector<request_t> open;
+};
+struct request_table_t {
+  std::unordered_map<const void *, instruction_t> of;
+};
+
+/* Banks: 8- and 16-byte accesses go in 2 and 4 phases of 16 and 8 lanes; lanes that want the same word share it. */
+static void count_shared(const request_t &r, int bytes, fa_count_t *count) {
+  int words = bytes > 4 ? bytes / 4 : 1, lanes = WARP / words;
+  for (int first = 0; first < WARP; first += lanes) {
+    uintptr_t word[WARP];
+    int in_bank[WARP] = {0}, n = 0, waves = 0;
+    for (int lane = first; lane < first + lanes; lane++)
+      for (int k = 0; r.lanes >> lane & 1 && k < words; k++) {
+        uintptr_t x = (uintptr_t)r.address[lane] / 4 + (unsigned)k;
+        bool seen = false;
+        for (int i = 0; i < n && !seen; i++) seen = word[i] == x;
+        if (seen) continue;
+        word[n++] = x;
+        int *bank = &in_bank[x % WARP];
+        if (++*bank > waves) waves = *bank;
+      }
+    count->shared_waves += waves;
+    if (waves > 1) count->conflicts += waves - 1;
+  }
+}
+
+static void count_global(const request_t &r, int bytes, fa_count_t *count) {
+  uintptr_t sector[2 * WARP];
+  int n = 0, lanes = 0;
+  for (int lane = 0; lane < WARP; lane++) {
+    if (!(r.lanes >> lane & 1)) continue;
+    lanes++;
+    uintptr_t first = (uintptr_t)r.address[lane] / 32,
+              last = ((uintptr_t)r.address[lane] + (unsigned)bytes - 1) / 32;
+    for (uintptr_t x = first; x <= last; x++) {
+      bool seen = false;
+      for (int i = 0; i < n && !seen; i++) seen = sector[i] == x;
+      if (!seen) sector[n++] = x;
+    }
+  }
+  count->sectors += n;
+  count->sectors_least += (lanes * bytes + 31) / 32;
+}
+
+void emu_request(thread_t *t, const void *p, int bytes, const void *pc) {
+  if (!emu_settings()->requests) return;
+  warp_t *w = t->warp;
+  if (!w->requests) w->requests = new request_table_t;
+  instruction_t &i = w->requests->of[pc];
+  i.bytes = bytes;
+  uint32_t n = i.done[t->lane]++;
+  if (n >= i.open.size()) i.open.resize(n + 1);
+  i.open[n].lanes |= 1u << t->lane;
+  i.open[n].address[t->lane] = p;
+}
+
+void emu_requests_end(warp_t *w) {
+  if (!w->requests) return;
+  for (auto &entry : w->requests->of) {
+    instruction_t &i = entry.second;
+    for (const request_t &r : i.open)
+      if (r.lanes) {
+        const void *p = r.address[__builtin_ctz(r.lanes)];
+        if (emu_in_region(p))
+          count_global(r, i.bytes, emu_worker->count);
+        else
+          count_shared(r, i.bytes, emu_worker->count);
+      }
+    i.open.clear();
+    memset(i.done, 0, sizeof i.done);
+  }
+}
