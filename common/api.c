@@ -41,11 +41,11 @@ fa_status_t fa_stage_run(const fa_stage_t *stage, const fa_step_t *step, const f
   if (status) return status;
   status = fa_problem_check(p, pass, true, why);
   if (status) return status;
+  if (p->batch == 0 || (p->seq_q == 0 && pass == FA_FORWARD)) return FA_OK; /* no output element exists */
   size_t need = fa_stage_workspace(step, p, pass, device);
   if (need && (!p->workspace || p->workspace_size < need))
     return fa_say(why, FA_REFUSED, "%s, step %s needs a workspace of %zu bytes; %zu were given", stage->name,
                   step->name, need, p->workspace ? p->workspace_size : 0);
-  if (p->batch == 0 || (p->seq_q == 0 && pass == FA_FORWARD)) return FA_OK; /* no output element exists */
   return pass == FA_FORWARD ? step->on[device]->forward(p, why) : step->on[device]->backward(p, why);
 }
 
