@@ -9,7 +9,7 @@ if [ -n "${VALGRIND:-}" ]; then
   # valgrind 3.19 knows no AVX-512; libgomp keeps its thread pool ("still reachable"), which is no error.
   OMP_NUM_THREADS=1 FA_ISA=avx2
   export OMP_NUM_THREADS FA_ISA
-  run="timeout 300 valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite"
+  run="timeout 300 valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite"
 fi
 
 bad() { # what is wrong

@@ -50,6 +50,13 @@ ok "^PASS" $small --seed 0
 ok "^PASS" $small --seed 18446744073709551615
 ok "^PASS" $small --deterministic
 ok "^PASS" $small --splits 0
+# What --list says of splits is what happens: a stage without them refuses and does not ignore them.
+"$program" --list >"$tmp/text"
+if grep -Eq "^ +with .*splits" "$tmp/text"; then
+  ok "^PASS" $small --splits 2
+else
+  refuses 3 "split" $small --splits 2
+fi
 for threads in 1 2 7; do ok "^PASS" $small --threads "$threads"; done
 if grep -q "^$program_name,.*,$device,backward," "$tmp/list"; then
   ok "forward and backward" $small --backward
