@@ -44,7 +44,8 @@ enum {
   FORWARD_ONLY = 1, /* says nothing new about the backward pass, or is too large for it */
   SHAPE = 2,        /* a good shape for properties that bring their own inputs */
   SMALL = 4,        /* SHAPE, and small enough to be run many times */
-  SANITIZED = 8     /* among the few for slow checkers */
+  SANITIZED = 8,    /* among the few for slow checkers */
+  ALL_BY_HAND = 16  /* `expect` knows every output, gradients too: the oracle need not be asked */
 };
 
 typedef struct fa_case {

@@ -30,9 +30,9 @@
   {.name = "layout_" #l "_causal", .group = "layouts", .batch = 2, .heads_q = 4, .heads_kv = 2,             \
    .seq_q = 67, .seq_k = 45, .head_dim = 40, .head_dim_v = 24, .causal = true, R, .seed = 6, .layout = l,   \
    .types = ALL_TYPES}
-#define LENGTHS(label, array, c, nq)                                                                        \
+#define LENGTHS(label, array, c, nq, u)                                                                        \
   {.name = "kv_len_" #label, .group = "kv_len", .batch = 4, .heads_q = 2, .heads_kv = 1, .seq_q = nq,       \
-   .seq_k = 130, .kv_len = array, .causal = c, R, .seed = 8, .use = SHAPE}
+   .seq_k = 130, .kv_len = array, .causal = c, R, .seed = 8, .use = u}
 #define SEED(s)                                                                                             \
   {.name = "bl18_seed" #s, .group = "bl18_tolerance", .heads_q = 2, .seq_q = 256, R, .seed = s,             \
    .types = ALL_TYPES}
@@ -55,10 +55,10 @@ const fa_case_t shape_cases[] = {
     DIM(72, 72, 0), DIM(80, 80, 0), DIM(96, 96, 0), DIM(104, 104, 0), DIM(128, 128, SHAPE),
     DIM(160, 160, 0), DIM(192, 192, 0), DIM(192, 128, 0), DIM(256, 256, 0), DIM(128, 96, 0),
     DIM(64, 80, 0), DIM(24, 7, 0), DIM(7, 24, SHAPE), LAYOUT(FA_BHND), LAYOUT(FA_BNHD), LAYOUT(FA_PADDED),
-    LAYOUT(MIXED), LAYOUT(DO_BROADCAST), LENGTHS(some, some_keys, false, 40),
-    LENGTHS(some_causal, some_keys, true, 40), LENGTHS(odd, odd_keys, false, 33),
-    LENGTHS(odd_causal, odd_keys, true, 70), LENGTHS(wild, wild_keys, false, 9),
-    LENGTHS(wild_causal, wild_keys, true, 130), LENGTHS(decode, odd_keys, true, 1),
+    LAYOUT(MIXED), LAYOUT(DO_BROADCAST), LENGTHS(some, some_keys, false, 40, 0),
+    LENGTHS(some_causal, some_keys, true, 40, SHAPE), LENGTHS(odd, odd_keys, false, 33, SHAPE),
+    LENGTHS(odd_causal, odd_keys, true, 70, 0), LENGTHS(wild, wild_keys, false, 9, 0),
+    LENGTHS(wild_causal, wild_keys, true, 130, 0), LENGTHS(decode, odd_keys, true, 1, 0),
     {.name = "scale_1", .group = "scales", .seq_q = 70, .scale = &steep, R, .seed = 3},
     {.name = "scale_-0.2_causal", .group = "scales", .seq_q = 70, .scale = &negative, .causal = true, R,
      .seed = 3},

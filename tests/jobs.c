@@ -84,6 +84,7 @@ void jobs_absent(void) {
 typedef struct slot {
   enum { IDLE, RUNNING, ENDED } state;
   int current; /* instance */
+  double seconds;
   char note[256];
 } slot_t;
 
@@ -125,6 +126,7 @@ static void run_job(int index) {
   slot_t *slot = &slots[index];
   slot->state = RUNNING;
   slot->current = -1;
+  double began = seconds_now();
   char name[128];
   fa_reason_t why;
   ck_assert_msg(job->subject.machine->open(name, &why) == FA_OK, "%s: %s", job->name, why.text);
@@ -133,8 +135,9 @@ static void run_job(int index) {
   for (int n = 0; n < job->count; n++) {
     slot->current = job->list[n];
     job->property->each(&job->subject, &instances[job->list[n]], &report);
-    if (!job->property->unsupported) count_ran(1);
+    if (!job->property->unsupported && !report.not_run) count_ran(1);
   }
+  slot->seconds = seconds_now() - began;
   slot->state = ENDED;
   if (report.not_run && !report.failures) snprintf(slot->note, sizeof slot->note, "%.200s", report.text);
   if (report.failures == 1) ck_abort_msg("%s", report.text);
@@ -243,6 +246,7 @@ void jobs_after_suite(void) {
   for (int n = 0; n < job_count; n++) {
     slot_t *slot = &slots[n];
     if (slot->state != IDLE && slot->note[0]) printf("%s: not run: %s\n", jobs[n]->name, slot->note);
+    if (slot->state == ENDED && env_set("FA_TIMES")) printf("%7.3f s  %s\n", slot->seconds, jobs[n]->name);
     if (slot->state == RUNNING)
       printf("%s: ended abnormally%s%s\n", jobs[n]->name, slot->current >= 0 ? " in case " : "",
              slot->current >= 0 ? instances[slot->current].name : "");

@@ -7,6 +7,9 @@ FA_TOTALS=$dir/totals
 export FA_TOTALS
 mkdir -p "$dir"
 : > "$FA_TOTALS"
+# Threads that wait without spinning: other programs may want the same cores.
+OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+export OMP_WAIT_POLICY
 began=$(date +%s)
 failed=
 for program; do

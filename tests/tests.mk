@@ -3,6 +3,7 @@
 #   SLOW=1               the whole table of cases        SAN=1             a small part, for slow checkers
 #   FA_STEP=name         only this step                  FA_CASE=text      only tests with text in their name
 #   FA_DEVICE=cpu|gpu    only this device                FA_FAIL_FAST=1    stop at the first suite that fails
+#   FA_TIMES=1           seconds of every test
 #   CHECK_CFLAGS=..., CHECK_LIBS=...                     where Check is, if pkg-config cannot tell
 TEST_RUNNER := tests/runner.c
 TEST_UNITS := tests/check_common.c $(wildcard tests/unit_*.c)
