@@ -104,9 +104,9 @@ void fa_worked_show(FILE *out) {
                     .k = {k, 0, 0, KEYS},
                     .v = {v, 0, 0, 1}};
 
-  fprintf(out, "Two blocks of two keys, three query rows, V = (1 2 | 3 4)\n\n");
-  fprintf(out,
-          "row  exp(S1)  exp(S2)   l1   O1 = A1 V1/l1   l2 = l1+sum A2   (l1/l2) O1  +  A2 V2/l2  =  O2\n");
+  fprintf(out, "Two blocks of two keys, three query rows, V = (1 2 | 3 4)\n\n"
+               "     A1=exp(S1) A2=exp(S2)       wrong    l2 = l1 +   corrected\n"
+               "row  block 1    block 2     l1  A1V1/l1   sum(A2)  (l1/l2) O1 + A2V2/l2 = O2\n");
   for (int i = 0; i < ROWS; i++) {
     float O = 0;
     fa_worked_row_t state = {-INFINITY, 0, &O};
@@ -114,24 +114,22 @@ void fa_worked_show(FILE *out) {
     float m1 = state.m, l1 = expf(m1) * state.l, O1 = O; /* in the scale of the raw exponentials */
     fa_worked_block(&p, 0, 0, i, 2, 4, S, &state);
     float l2 = expf(state.m) * state.l, kept = l1 / l2 * O1;
-    fprintf(out, "%3d  %3.0f %3.0f  %3.0f %3.0f  %4.0f %15.4f %16.0f %12.4f %12.4f %8.4f\n", i, weights[i][0],
-            weights[i][1], weights[i][2], weights[i][3], l1, O1, l2, kept, O - kept, O);
+    fprintf(out, "%3d   %2.0f %2.0f      %2.0f %2.0f   %5.0f %8.4f %9.0f %11.4f   %8.4f %7.4f\n", i,
+            weights[i][0], weights[i][1], weights[i][2], weights[i][3], l1, O1, l2, kept, O - kept, O);
   }
-  fprintf(out,
-          "\nO1 is softmax over the first block alone: it divides by l1, the wrong denominator. Multiplying\n"
-          "by l1/l2 corrects it, and the second block adds its share: O2 is exact.\n\n");
-  fprintf(out,
-          "The program keeps m = max(S) too, and l, O relative to exp(m), so that exp never overflows:\n");
+  fprintf(out, "\nO1 is softmax over block 1 alone: it divides by l1, the wrong denominator.\n"
+               "Multiplying by l1/l2 corrects it, and block 2 adds its share: O2 is exact.\n\n"
+               "The program keeps m = max(S) too, with l and O relative to exp(m), so that exp\n"
+               "never overflows; when block 2 raises m, block 1 shrinks by exp(m1 - m2):\n\n"
+               "row      m1      l1      m2  exp(m1-m2)      l2   LSE = m2 + ln l2\n");
   for (int i = 0; i < ROWS; i++) {
     float O = 0;
     fa_worked_row_t state = {-INFINITY, 0, &O};
     fa_worked_block(&p, 0, 0, i, 0, 2, S, &state);
     float m1 = state.m, l1 = state.l;
     fa_worked_block(&p, 0, 0, i, 2, 4, S, &state);
-    fprintf(
-        out,
-        "row %d: m1 = %.4f, l1 = %.4f; m2 = %.4f, exp(m1-m2) = %.4f, l2 = %.4f; LSE = m2 + ln l2 = %.4f\n", i,
-        m1, l1, state.m, expf(m1 - state.m), state.l, state.m + logf(state.l));
+    fprintf(out, "%3d %7.4f %7.4f %7.4f %11.4f %7.4f %18.4f\n", i, m1, l1, state.m, expf(m1 - state.m),
+            state.l, state.m + logf(state.l));
   }
   fprintf(out, "\n");
 }
