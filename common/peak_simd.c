@@ -1,0 +1,30 @@
+/* peak_simd.c - the loop that does nothing but fused multiply-adds on registers.
+ *
+ * An FMA unit accepts a new operation every cycle but answers after about 4, and a core has two such
+ * units: at least 8 independent accumulators keep them busy. 12 also fit into 16 registers. */
+#include "peak_loop.h"
+#include "simd.h"
+
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#define ACCUMULATORS 12
+typedef float vec __attribute__((vector_size(4 * LANES)));
+
+double FA_SIMD(fa_fma_loop)(long rounds, float *result) {
+  vec acc[ACCUMULATORS], x, y;
+  for (int l = 0; l < LANES; l++) { /* a = a / 2 + 1 stays between 0 and 2 for ever */
+    x[l] = 0.5f;
+    y[l] = 1.0f;
+  }
+  for (int a = 0; a < ACCUMULATORS; a++) acc[a] = x * (float)a / ACCUMULATORS;
+  for (long r = 0; r < rounds; r++)
+    for (int a = 0; a < ACCUMULATORS; a++) acc[a] = acc[a] * x + y;
+  for (int a = 1; a < ACCUMULATORS; a++) acc[0] += acc[a];
+  *result = acc[0][0];
+  return 2.0 * LANES * ACCUMULATORS * (double)rounds;
+}

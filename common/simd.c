@@ -1,0 +1,38 @@
+/* simd.c - which instruction set this program uses: what the CPU has, or less if FA_ISA asks for it. */
+#include "simd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+static fa_isa_t widest(void) {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return FA_BASELINE;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    return FA_AVX512;
+  return FA_AVX2;
+}
+#else
+static fa_isa_t widest(void) {
+  return FA_BASELINE;
+}
+#endif
+
+fa_isa_t fa_isa(void) {
+  static const char *const names[] = {"baseline", "avx2", "avx512"};
+  fa_isa_t isa = widest();
+  const char *asked = getenv("FA_ISA");
+  for (int i = FA_BASELINE; asked && i < (int)isa; i++)
+    if (!strcmp(asked, names[i])) isa = (fa_isa_t)i;
+  return isa;
+}
+
+const char *fa_isa_name(void) {
+#if defined(__aarch64__)
+  return "NEON";
+#else
+  static const char *const names[] = {"baseline", "AVX2", "AVX-512"};
+  return names[fa_isa()];
+#endif
+}
