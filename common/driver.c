@@ -129,7 +129,9 @@ int fa_driver_main(const fa_stage_t *stage, int argc, char **argv) {
     status = run_and_record(&run, &told, &why);
   }
   fa_progress(NULL);
-  if (status && !told) fprintf(stderr, "%s: %s\n", stage->name, why.text);
+  /* A stage's own refusal begins with its name. */
+  bool named = !strncmp(why.text, stage->name, strlen(stage->name));
+  if (status && !told) fprintf(stderr, "%s%s%s\n", named ? "" : stage->name, named ? "" : ": ", why.text);
   if (fflush(stdout) || ferror(stdout)) {
     fprintf(stderr, "%s: standard output could not be written\n", stage->name);
     if (!status) status = FA_FAILED;

@@ -11,6 +11,7 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
 . "$here/cli_lib.sh"
 
+first=yes
 for program in $FA_CLI_PROGRAMS; do
   program_name=$(basename "$program")
   # The first device that this stage runs on here, so that the same test fits every stage.
@@ -27,7 +28,12 @@ for program in $FA_CLI_PROGRAMS; do
   small="--device $device --heads 2 --seq 40 --head-dim 16"
   . "$here/cli_options.sh"
   . "$here/cli_output.sh"
-  . "$here/cli_files.sh"
+  # What these two test is the same code in every program: valgrind, which is slow, sees it once.
+  if [ -z "${VALGRIND:-}" ] || [ $first = yes ]; then
+    . "$here/cli_usage.sh"
+    . "$here/cli_files.sh"
+  fi
+  first=no
 done
 
 if [ -n "$FA_CLI_DEMO" ]; then

@@ -53,7 +53,7 @@ refuses() {
     bad "$*: status $status, $wanted was expected"
   elif [ "$(wc -l <"$tmp/err")" -ne 1 ]; then
     bad "$*: one line on standard error was expected"
-  elif ! grep -Eq -- "^$program_name: .*($pattern)" "$tmp/err"; then
+  elif ! grep -Eq -- "^$program_name[:, ].*($pattern)" "$tmp/err"; then
     bad "$*: no \"$pattern\" in the message"
   elif grep -q PASS "$tmp/out"; then
     bad "$*: refused, but says PASS"
