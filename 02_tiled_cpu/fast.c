@@ -106,11 +106,20 @@ static int64_t forward_rows(int64_t lists, int64_t list, int threads) {
   return at_most(rows, FA_FAST_ROWS);
 }
 
+/* Heads that share a kv head form one list of rows where they are short, and a list each otherwise. */
+static int64_t joined_heads(const fa_problem_t *p) {
+  return p->seq_q < FA_FAST_WIDE ? p->heads_q / p->heads_kv : 1;
+}
+
+int64_t fa_fast_queries(const fa_problem_t *p) {
+  int64_t joined = joined_heads(p);
+  return forward_rows(p->batch * p->heads_q / joined, p->seq_q * joined, max_threads());
+}
+
 static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
   (void)why;
   if (p->seq_q == 0) return FA_OK;
-  /* Heads that share a kv head form one list of rows where they are short, and a list each otherwise. */
-  int64_t group = p->heads_q / p->heads_kv, joined = p->seq_q < FA_FAST_WIDE ? group : 1;
+  int64_t group = p->heads_q / p->heads_kv, joined = joined_heads(p);
   int64_t list = p->seq_q * joined, lists = p->batch * p->heads_q / joined;
   int threads = threads_for(p, 0, forward_map(p, FA_FAST_ROWS).floats);
   fa_fast_forward_map_t map = forward_map(p, forward_rows(lists, list, threads));

@@ -56,6 +56,9 @@ typedef struct fa_fast_backward_map {
   int64_t floats;
 } fa_fast_backward_map_t;
 
+/* Rows of a block of the forward pass with all threads: what one pass over K and V serves. */
+int64_t fa_fast_queries(const fa_problem_t *p);
+
 /* A block of query rows. The query heads that share a kv head count as one long list of rows: row r is query
  * r % seq_q of the group's head r / seq_q. Short queries (decoding) of several heads then fill one block. */
 typedef struct fa_fast_rows {

@@ -1,6 +1,7 @@
 /* stage.c - the table of 02_tiled_cpu: FlashAttention's arithmetic on a CPU. */
 #include "stage.h"
 
+#include "fast.h"
 #include "tiled.h"
 #include "worked.h"
 
@@ -45,7 +46,8 @@ static const fa_step_t steps[] = {
     {.name = "fast",
      .idea = "the same blocks with SIMD, packing and all cores",
      .main = true,
-     .on = {[FA_CPU] = &fa_kernels_fast}},
+     .on = {[FA_CPU] = &fa_kernels_fast},
+     .block_q = fa_fast_queries},
     {.name = NULL},
 };
 
