@@ -99,8 +99,7 @@ static void print_counts(const fa_rung_t *rungs, int count) {
     char name[64], what[64] = "standard: S and P go to memory and back";
     snprintf(name, sizeof name, "%s %s", r->stage->name, r->step->name);
     if (r->step->block_q)
-      snprintf(what, sizeof what, "tiled: K and V once per %lld queries",
-               (long long)r->step->block_q(r->shape));
+      snprintf(what, sizeof what, "tiled with B_r = %lld", (long long)r->step->block_q(r->shape));
     printf("  %-22s %12.1f %12.1f   %s\n", name, moved(r) / 1e6, formula(r) / 1e6, what);
   }
 }
@@ -261,6 +260,9 @@ int main(int argc, char **argv) {
   }
   fa_problem_t p = workload(&o);
   if (!status) status = fa_problem_check(&p, FA_FORWARD, false, &why);
+  if (!status && (p.batch == 0 || p.seq_q == 0))
+    status =
+        fa_say(&why, FA_INVALID, "--batch and --seq must be at least 1: there is nothing to show otherwise");
   if (!status) status = fa_setup_threads(&o, &why);
   if (status) {
     fprintf(stderr, "demo: %s\n", why.text);

@@ -44,7 +44,7 @@ static fa_status_t work(fa_run_t *run, fa_reason_t *why) {
     }
   }
   fa_status_t status = fa_run_once(run, why);
-  if (!status && o->count && !run->report.counted[FA_FORWARD])
+  if (!status && o->count && !run->report.counted[FA_FORWARD] && !fa_run_is_empty(run))
     return fa_say(why, FA_REFUSED, "%s, step %s does not count on device %s; leave --count out",
                   run->stage->name, run->step->name, fa_device_name(run->machine->kind));
   if (status) return status;

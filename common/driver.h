@@ -52,6 +52,7 @@ fa_status_t fa_files_save(const fa_run_t *run, fa_reason_t *why);
 /* modes.c: what is done with a run that is set up. */
 fa_status_t fa_run_once(fa_run_t *run, fa_reason_t *why);  /* both passes; counts; outputs on the host */
 fa_status_t fa_run_check(fa_run_t *run, fa_reason_t *why); /* FA_FAILED if the result is wrong */
+bool fa_run_is_empty(const fa_run_t *run);                 /* is there no output element? */
 fa_status_t fa_run_bench(fa_run_t *run, fa_reason_t *why);
 
 /* list.c: --list, and --list --csv. */

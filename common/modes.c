@@ -47,14 +47,14 @@ static fa_status_t compare(const fa_problem_t *host, bool backward, fa_compariso
   return c->ok ? FA_OK : fa_say(why, FA_FAILED, "the result is wrong");
 }
 
-/* Is there any output element to compare? */
-static bool is_empty(const fa_problem_t *p, bool backward) {
-  return p->batch == 0 || (p->seq_q == 0 && !(backward && p->seq_k > 0));
+bool fa_run_is_empty(const fa_run_t *run) {
+  const fa_problem_t *p = &run->shape;
+  return p->batch == 0 || (p->seq_q == 0 && !(run->options->backward && p->seq_k > 0));
 }
 
 fa_status_t fa_run_check(fa_run_t *run, fa_reason_t *why) {
   fa_report_t *r = &run->report;
-  if (is_empty(&run->shape, r->backward)) {
+  if (fa_run_is_empty(run)) {
     if (run->detail)
       fprintf(run->detail, "\nthe problem has no output element: there is nothing to compare\n");
     return FA_OK;
@@ -106,7 +106,7 @@ static fa_status_t check_smaller(fa_run_t *run, const fa_problem_t *p, fa_reason
 /* No kernel is timed that was not seen to be right. */
 static fa_status_t check_before_timing(fa_run_t *run, fa_reason_t *why) {
   fa_report_t *r = &run->report;
-  if (r->compared || is_empty(&run->shape, r->backward)) return FA_OK;
+  if (r->compared || fa_run_is_empty(run)) return FA_OK;
   fa_problem_t p = run->shape;
   int32_t kv_len;
   bool same = oracle_work(&p, r->backward) <= CHECK_WORK;

@@ -8,3 +8,4 @@ refuses 2 "no option --causal" --causal
 refuses 2 "seq takes a whole number" --seq x
 refuses 2 "heads is 0" --heads 0
 refuses 2 "too large" --seq 99999999999
+refuses 2 "must be at least 1" --batch 0

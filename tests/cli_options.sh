@@ -81,6 +81,7 @@ ok "counted in one forward run" $small --count
 holds "--count alone says that nothing was compared" grep -q "^DONE .*nothing was compared" "$tmp/out"
 ok "charts' formula +0.000205 GFLOP" $small --count --check
 holds "--check and --count together compare" grep -q "^PASS" "$tmp/out"
+ok "^DONE" $small --count --batch 0
 refuses 3 "model" $small --model
 ok "GFLOP/s" $small --bench --check
 holds "--bench says PASS and the speed" grep -Eq "^PASS .*; forward [0-9.e+-]+ ms, [0-9.e+-]+ GFLOP/s" "$tmp/out"
