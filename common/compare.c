@@ -58,6 +58,7 @@ static void compare_tensor(const fa_problem_t *p, const expected_tensor_t *x, fa
       yard_finite = false;
   }
   v->limit = yard_finite ? 2 * v->yardstick + 1e-5 * largest : fixed_tolerance(p->dtype) * largest;
+  if (x->array == FA_LSE) v->limit = 2e-4; /* until there is a finite one */
   for (int64_t n = 0; n < total; n++) {
     int64_t at[4] = {n / x->dim / x->count / x->heads, n / x->dim / x->count % x->heads,
                      x->rows[n / x->dim % x->count], n % x->dim};
@@ -65,6 +66,7 @@ static void compare_tensor(const fa_problem_t *p, const expected_tensor_t *x, fa
     double error = error_of(ours, right);
     double limit = x->array == FA_LSE && isfinite(right) ? 2e-4 + 1e-6 * fabs(right) : v->limit;
     if (!(error <= limit)) v->ok = false;
+    if (error == 0 && !isfinite(right)) continue; /* of the same class: there is nothing to measure */
     if (!(error - limit <= excess)) {
       excess = error - limit;
       v->error = error;
