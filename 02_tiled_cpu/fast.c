@@ -28,6 +28,13 @@ static int thread_index(void) {
 #endif
 }
 
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+static int64_t at_most(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
 /* Reserves n floats, in whole cache lines. */
 static int64_t take(int64_t *floats, int64_t n) {
   int64_t at = *floats;
@@ -67,11 +74,10 @@ static fa_fast_backward_map_t backward_map(const fa_problem_t *p) {
   return m;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-static int64_t at_most(int64_t a, int64_t b) {
-  return a < b ? a : b;
+/* The largest forward B_r for this head size. */
+static int64_t most_rows(const fa_problem_t *p) {
+  int64_t fit = FA_FAST_ROW_FLOATS / (p->head_dim + p->head_dim_v) / FA_FAST_WIDE * FA_FAST_WIDE;
+  return fit < FA_FAST_WIDE ? FA_FAST_WIDE : at_most(fit, FA_FAST_ROWS);
 }
 
 /* Backward, before the block buffers: D, and the turn of every block of keys. */
@@ -82,7 +88,7 @@ static int64_t shared_floats(const fa_problem_t *p) {
 }
 
 static size_t workspace_size(const fa_problem_t *p, fa_pass_t pass) {
-  int64_t each = pass == FA_FORWARD ? forward_map(p, FA_FAST_ROWS).floats : backward_map(p).floats;
+  int64_t each = pass == FA_FORWARD ? forward_map(p, most_rows(p)).floats : backward_map(p).floats;
   int64_t shared = pass == FA_FORWARD ? 0 : shared_floats(p);
   return sizeof(float) * (size_t)(shared + max_threads() * each);
 }
@@ -99,11 +105,11 @@ static int64_t next_item(int64_t *next) {
 }
 
 /* B_r: large blocks load K and V less often, but there should be a few blocks for every thread. */
-static int64_t forward_rows(int64_t lists, int64_t list, int threads) {
+static int64_t forward_rows(const fa_problem_t *p, int64_t lists, int64_t list, int threads) {
   enum { ITEMS_PER_THREAD = 8 };
   int64_t blocks = ceil_div(ITEMS_PER_THREAD * threads, lists);
   int64_t rows = fa_fast_up(ceil_div(list, blocks), FA_FAST_WIDE);
-  return at_most(rows, FA_FAST_ROWS);
+  return at_most(rows, most_rows(p));
 }
 
 /* Heads that share a kv head form one list of rows where they are short, and a list each otherwise. */
@@ -113,7 +119,7 @@ static int64_t joined_heads(const fa_problem_t *p) {
 
 int64_t fa_fast_queries(const fa_problem_t *p) {
   int64_t joined = joined_heads(p);
-  return forward_rows(p->batch * p->heads_q / joined, p->seq_q * joined, max_threads());
+  return forward_rows(p, p->batch * p->heads_q / joined, p->seq_q * joined, max_threads());
 }
 
 static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
@@ -121,8 +127,8 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
   if (p->seq_q == 0) return FA_OK;
   int64_t group = p->heads_q / p->heads_kv, joined = joined_heads(p);
   int64_t list = p->seq_q * joined, lists = p->batch * p->heads_q / joined;
-  int threads = threads_for(p, 0, forward_map(p, FA_FAST_ROWS).floats);
-  fa_fast_forward_map_t map = forward_map(p, forward_rows(lists, list, threads));
+  int threads = threads_for(p, 0, forward_map(p, most_rows(p)).floats);
+  fa_fast_forward_map_t map = forward_map(p, forward_rows(p, lists, list, threads));
   int64_t blocks = ceil_div(list, map.rows), next = 0;
   void (*work)(const fa_problem_t *, const fa_fast_rows_t *, const fa_fast_forward_map_t *, float *,
                fa_count_t *) = FA_PICK(fa_fast_forward);

@@ -9,13 +9,14 @@
 #define FA_FAST_PAD 16  /* padded block dimensions are multiples of this */
 
 /* Block sizes. What stays (forward: queries; backward: keys) is transposed once and then used against
- * everything that passes by, so large blocks save transposing and main memory traffic; all buffers of a
- * thread together should stay within about half of a second-level cache of 1 to 2 MB at head_dim 128. */
+ * everything that passes by, so large blocks save copying and main memory traffic; all buffers of a thread
+ * together should stay within about half of a second-level cache of 1 to 2 MB. */
 enum {
-  FA_FAST_ROWS = 384,      /* forward B_r: at most; less where there would be too few blocks to share out */
-  FA_FAST_KEYS = 128,      /* forward B_c */
-  FA_FAST_BACK_KEYS = 192, /* backward B_c */
-  FA_FAST_BACK_ROWS = 128  /* backward B_r */
+  FA_FAST_ROWS = 768,              /* forward B_r: at most; less for a large head_dim, or if there were */
+  FA_FAST_ROW_FLOATS = 393216 / 4, /* too few blocks to share out. Q_i and O_i together: at most 384 KB */
+  FA_FAST_KEYS = 128,              /* forward B_c */
+  FA_FAST_BACK_KEYS = 192,         /* backward B_c */
+  FA_FAST_BACK_ROWS = 128          /* backward B_r */
 };
 _Static_assert(FA_FAST_ROWS % FA_FAST_WIDE == 0 && FA_FAST_BACK_KEYS % FA_FAST_WIDE == 0,
                "what lies across vectors is a whole number of panels");

@@ -25,8 +25,9 @@ typedef struct blocks {
   int64_t begin, n; /* valid keys begin .. begin+n of this block */
   int64_t lanes;    /* n, rounded up to whole vectors */
   int64_t rows,
-      least;  /* query rows of the current tile; the fewest keys of the block that one of them sees */
-  bool exact; /* the current tile must not multiply masked zeros: something in it is not finite */
+      least;   /* query rows of the current tile; the fewest keys of the block that one of them sees */
+  bool finite; /* all of K_j is */
+  bool exact;  /* the current tile must not multiply masked zeros: something in it is not finite */
 } blocks_t;
 
 static blocks_t carve(const fa_problem_t *p, const fa_fast_backward_map_t *at, float *x) {
@@ -76,31 +77,36 @@ void FA_SIMD(fa_fast_row_sums)(const fa_problem_t *p, int64_t b, int64_t h, int6
   count->other_flop += 2 * (double)(n * p->head_dim_v);
 }
 
-/* Rows begin .. of K or V become lanes; lanes without a key hold 0. */
-static void load_lanes(const fa_tensor_t *t, const fa_fast_keys_t *w, int64_t n, int64_t lanes, int64_t dim,
-                       float *panels) {
-  for (int64_t j = 0; j < lanes; j++) {
-    const float *from = row_in(t, w->b, w->kv_head, w->begin + (j < n ? j : 0));
-    float *to = lane(panels, j, dim);
-    for (int64_t c = 0; c < dim; c++) to[c * PANEL] = j < n ? from[c] : 0;
+/* Rows of K or V become lanes; lanes without a key hold 0. */
+static void load_lanes(const fa_tensor_t *t, const fa_fast_keys_t *w, int64_t n, int64_t dim, float *panels) {
+  for (int64_t first = 0; first < n; first += LANES) {
+    const float *row[LANES];
+    for (int a = 0; a < LANES; a++)
+      row[a] = row_in(t, w->b, w->kv_head, w->begin + (first + a < n ? first + a : n - 1));
+    rows_to_lanes(row, n - first, dim, 1, lane(panels, first, dim));
   }
 }
 
 /* Lanes become rows of dK or dV; rows at or beyond the valid length become 0. */
 static void store_lanes(const fa_tensor_t *t, const fa_fast_keys_t *w, int64_t n, int64_t dim,
                         float *panels) {
-  for (int64_t j = 0; j < w->count; j++) {
-    const float *from = lane(panels, j, fa_fast_up(dim, FA_FAST_PAD));
-    float *to = row_out(t, w->b, w->kv_head, w->begin + j);
-    for (int64_t c = 0; c < dim; c++) to[c] = j < n ? from[c * PANEL] : 0;
+  for (int64_t first = 0; first < w->count; first += LANES) {
+    int64_t count = w->count - first < LANES ? w->count - first : LANES;
+    float *row[LANES];
+    ivec beyond;
+    for (int a = 0; a < LANES; a++) {
+      row[a] = row_out(t, w->b, w->kv_head, w->begin + (first + a < w->count ? first + a : w->count - 1));
+      beyond[a] = first + a < n ? 0 : -1;
+    }
+    lanes_to_rows(lane(panels, first, fa_fast_up(dim, FA_FAST_PAD)), splat(1), beyond, row, count, dim);
   }
 }
 
 /* Query rows begin .. begin+rows of head h. A row whose LSE is -inf saw nothing, or nothing but -inf. */
 static void load_tile(const fa_problem_t *p, const fa_fast_keys_t *w, int64_t h, int64_t begin, blocks_t *x) {
   int64_t keys = fa_keys(p, w->b), row = (w->b * p->heads_q + h) * p->seq_q + begin;
-  copy_rows(&p->q, w->b, h, begin, x->rows, x->d, p->scale, x->Q);
-  copy_rows(&p->d_o, w->b, h, begin, x->rows, x->dv, 1, x->dO);
+  bool finite_Q = copy_rows(&p->q, w->b, h, begin, x->rows, x->d, p->scale, x->Q);
+  bool finite_dO = copy_rows(&p->d_o, w->b, h, begin, x->rows, x->dv, 1, x->dO);
   x->least = x->n;
   for (int64_t r = 0; r < fa_fast_up(x->rows, FA_FAST_PAD); r++) {
     bool empty = r >= x->rows || p->lse[row + r] == -INFINITY;
@@ -111,8 +117,7 @@ static void load_tile(const fa_problem_t *p, const fa_fast_keys_t *w, int64_t h,
     x->D[r] = w->D[row + r];
     x->least = x->visible[r] < x->least ? x->visible[r] : x->least;
   }
-  x->exact = x->least < x->n && !(all_finite(x->Q, x->rows, x->d) && all_finite(x->dO, x->rows, x->dv) &&
-                                  all_finite(x->Ks, x->n, x->d));
+  x->exact = x->least < x->n && !(finite_Q && finite_dO && x->finite);
 }
 
 /* P and dS of row r in `vectors` vectors of keys from lane `first`. Masked entries are chosen to be 0, so
@@ -209,9 +214,9 @@ static void add_dQ(const fa_problem_t *p, const fa_fast_keys_t *w, int64_t h, in
 
 /* Loads what stays. */
 static void load_keys(const fa_problem_t *p, const fa_fast_keys_t *w, blocks_t *x) {
-  load_lanes(&p->k, w, x->n, x->lanes, x->d, x->K);
-  load_lanes(&p->v, w, x->n, x->lanes, x->dv, x->V);
-  copy_rows(&p->k, w->b, w->kv_head, x->begin, x->n, x->d, p->scale, x->Ks);
+  load_lanes(&p->k, w, x->n, x->d, x->K);
+  load_lanes(&p->v, w, x->n, x->dv, x->V);
+  x->finite = copy_rows(&p->k, w->b, w->kv_head, x->begin, x->n, x->d, p->scale, x->Ks);
   int64_t width = fa_fast_up(x->lanes, PANEL);
   for (int64_t c = 0; c < width * x->d_padded; c++) x->dK[c] = 0;
   for (int64_t c = 0; c < width * x->dv_padded; c++) x->dV[c] = 0;

@@ -13,34 +13,47 @@ typedef struct blocks {
   float *Q, *O, *K, *V, *S, *m, *l;
   int64_t *visible;
   int64_t d, dv, dv_padded;
+  bool finite; /* all of V_j is */
 } blocks_t;
 
 static blocks_t carve(const fa_problem_t *p, const fa_fast_forward_map_t *at, float *x) {
-  return (blocks_t){x + at->Q,
-                    x + at->O,
-                    x + at->K,
-                    x + at->V,
-                    x + at->S,
-                    x + at->m,
-                    x + at->l,
-                    (int64_t *)(void *)(x + at->visible),
-                    p->head_dim,
-                    p->head_dim_v,
-                    fa_fast_up(p->head_dim_v, FA_FAST_PAD)};
+  return (blocks_t){.Q = x + at->Q,
+                    .O = x + at->O,
+                    .K = x + at->K,
+                    .V = x + at->V,
+                    .S = x + at->S,
+                    .m = x + at->m,
+                    .l = x + at->l,
+                    .visible = (int64_t *)(void *)(x + at->visible),
+                    .d = p->head_dim,
+                    .dv = p->head_dim_v,
+                    .dv_padded = fa_fast_up(p->head_dim_v, FA_FAST_PAD)};
+}
+
+/* Row r of the work item, as a query of a head. */
+typedef struct query {
+  int64_t h, i;
+} query_t;
+
+static query_t query_of(const fa_problem_t *p, const fa_fast_rows_t *w, int64_t r) {
+  int64_t group = p->heads_q / p->heads_kv, at = w->begin + (r < w->count ? r : w->count - 1);
+  return (query_t){w->kv_head * group + at / p->seq_q, at % p->seq_q};
 }
 
 /* Q_i^T times scale, so that the maximum is taken of scaled scores. Lanes without a query hold 0 and see
  * what the last query sees. */
 static void load_Q(const fa_problem_t *p, const fa_fast_rows_t *w, const blocks_t *x, int64_t lanes) {
-  int64_t keys = fa_keys(p, w->b), group = p->heads_q / p->heads_kv;
-  for (int64_t r = 0; r < lanes; r++) {
-    int64_t at = w->begin + (r < w->count ? r : w->count - 1), i = at % p->seq_q;
-    const float *q = row_in(&p->q, w->b, w->kv_head * group + at / p->seq_q, i);
-    float *to = lane(x->Q, r, x->d);
-    for (int64_t c = 0; c < x->d; c++) to[c * PANEL] = r < w->count ? p->scale * q[c] : 0;
-    x->visible[r] = fa_visible(p, keys, i);
-    x->m[r] = -INFINITY;
-    x->l[r] = 0;
+  int64_t keys = fa_keys(p, w->b);
+  for (int64_t first = 0; first < lanes; first += LANES) {
+    const float *row[LANES];
+    for (int a = 0; a < LANES; a++) {
+      query_t q = query_of(p, w, first + a);
+      row[a] = row_in(&p->q, w->b, q.h, q.i);
+      x->visible[first + a] = fa_visible(p, keys, q.i);
+    }
+    rows_to_lanes(row, w->count - first, x->d, p->scale, lane(x->Q, first, x->d));
+    store(x->m + first, splat(-INFINITY));
+    store(x->l + first, splat(0));
   }
 }
 
@@ -129,7 +142,7 @@ static void panel_step(const blocks_t *x, int vectors, int64_t first, int64_t be
       count->rescales += LANES;
     }
   }
-  if (!masked || all_finite(x->V, n, x->dv))
+  if (!masked || x->finite)
     product_transposed(vectors, x->V, fa_fast_stride(x->dv), columns, x->S, PANEL, n, O, PANEL, begin > 0);
   else
     for (int64_t at = 0; at < vectors * LANES; at += LANES) {
@@ -144,14 +157,18 @@ static void panel_step(const blocks_t *x, int vectors, int64_t first, int64_t be
 }
 
 /* O_i = O_i / l, LSE_i = m + log l. l is 0 where a row sees nothing, or nothing but -inf. */
-static void store_O(const fa_problem_t *p, const fa_fast_rows_t *w, const blocks_t *x) {
-  int64_t group = p->heads_q / p->heads_kv;
-  for (int64_t r = 0; r < w->count; r++) {
-    int64_t at = w->begin + r, h = w->kv_head * group + at / p->seq_q, i = at % p->seq_q;
-    const float *from = lane(x->O, r, x->dv_padded);
-    float *o = row_out(&p->o, w->b, h, i), l = x->l[r], inverse = 1 / l;
-    for (int64_t c = 0; c < x->dv; c++) o[c] = l == 0 ? 0 : from[c * PANEL] * inverse;
-    p->lse[(w->b * p->heads_q + h) * p->seq_q + i] = l == 0 ? -INFINITY : x->m[r] + logf(l);
+static void store_O(const fa_problem_t *p, const fa_fast_rows_t *w, const blocks_t *x, int64_t lanes) {
+  for (int64_t first = 0; first < lanes; first += LANES) {
+    float *row[LANES];
+    int64_t n = w->count - first < LANES ? w->count - first : LANES;
+    for (int a = 0; a < n; a++) {
+      query_t q = query_of(p, w, first + a);
+      float l = x->l[first + a];
+      row[a] = row_out(&p->o, w->b, q.h, q.i);
+      p->lse[(w->b * p->heads_q + q.h) * p->seq_q + q.i] = l == 0 ? -INFINITY : x->m[first + a] + logf(l);
+    }
+    vec l = load(x->l + first);
+    lanes_to_rows(lane(x->O, first, x->dv_padded), 1 / l, l == splat(0), row, n, x->dv);
   }
 }
 
@@ -165,14 +182,14 @@ void FA_SIMD(fa_fast_forward)(const fa_problem_t *p, const fa_fast_rows_t *w, co
   for (int64_t begin = 0; begin < most; begin += FA_FAST_KEYS) {
     int64_t n = most - begin < FA_FAST_KEYS ? most - begin : FA_FAST_KEYS;
     copy_rows(&p->k, w->b, w->kv_head, begin, n, x.d, 1, x.K);
-    copy_rows(&p->v, w->b, w->kv_head, begin, n, x.dv, 1, x.V);
+    x.finite = copy_rows(&p->v, w->b, w->kv_head, begin, n, x.dv, 1, x.V);
     count->hbm_read += 4 * (double)(n * (x.d + x.dv));
     for (int64_t first = 0; first < lanes; first += PANEL) {
       int64_t vectors = (lanes - first) / LANES;
       panel_step(&x, vectors < VECTORS ? (int)vectors : VECTORS, first, begin, n, count);
     }
   }
-  store_O(p, w, &x);
+  store_O(p, w, &x, lanes);
   count->hbm_read += 4 * (double)(w->count * x.d);
   count->hbm_written += 4 * (double)(w->count * (x.dv + 1));
   count->other_flop += (double)(w->count * (x.d + x.dv)) + count->rescales * (double)x.dv;

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 #include "exp_poly.h"
 #include "fast.h"
 #include "simd.h"
@@ -39,6 +40,15 @@ INLINE vec load(const float *p) {
 }
 INLINE void store(float *p, vec x) {
   *(vec *)(void *)p = x;
+}
+/* At any address that a float may have. */
+INLINE vec load_anywhere(const float *p) {
+  vec x;
+  memcpy(&x, p, sizeof x);
+  return x;
+}
+INLINE void store_anywhere(float *p, vec x) {
+  memcpy(p, &x, sizeof x);
 }
 INLINE vec splat(float x) {
   return x - (vec){0};
