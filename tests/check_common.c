@@ -94,7 +94,7 @@ void attention_row(const fa_problem_t *p, int64_t b, int64_t h, int64_t kvh, int
 
 int main(void) {
   Suite *suites[] = {unit_dtype(),    unit_problem(), unit_api(),    unit_tensors(),
-                     unit_formulas(), unit_input(),   unit_oracle(), unit_compare(),
-                     unit_explain(),  unit_npy(),     unit_measure()};
+                     unit_formulas(), unit_input(),   unit_oracle(), unit_yardstick(),
+                     unit_compare(),  unit_explain(), unit_npy(),    unit_measure()};
   return run_suites("check_common", suites, sizeof suites / sizeof *suites, NULL);
 }

@@ -13,6 +13,7 @@ Suite *unit_tensors(void);
 Suite *unit_input(void);
 Suite *unit_formulas(void);
 Suite *unit_oracle(void);
+Suite *unit_yardstick(void);
 Suite *unit_compare(void);
 Suite *unit_explain(void);
 Suite *unit_npy(void);
