@@ -92,14 +92,17 @@ static void softmax(const fa_problem_t *p) {
   }
 }
 
-/* P again, from S and the LSE that the forward pass kept. */
+/* P again, from S and the LSE that the forward pass kept. LSE was rounded to fp32: for logits of several
+ * hundred all of a row is off by 3e-5, and dP - D below would no longer cancel, so the sum is made 1. */
 static void probabilities_from_lse(const fa_problem_t *p) {
   FOR_EACH_QUERY_ROW {
     const float *S = matrix_row(p, S_OR_DP, b, h, i);
     float *P = matrix_row(p, P_MATRIX, b, h, i);
     float lse = p->lse[(b * p->heads_q + h) * p->seq_q + i];
     int64_t n = fa_visible(p, fa_keys(p, b), i);
-    for (int64_t j = 0; j < n; j++) P[j] = lse == -INFINITY ? 0 : expf(S[j] - lse);
+    float sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += P[j] = lse == -INFINITY ? 0 : expf(S[j] - lse);
+    for (int64_t j = 0; j < n; j++) P[j] = lse == -INFINITY ? 0 : P[j] / sum;
   }
 }
 
