@@ -8,9 +8,11 @@
 #include <time.h>
 
 enum { LEAST = 3, MOST = 1000 };
-/* How long one FMA peak measurement takes: long against a scheduler tick's noise, short against a change of
- * the clock. */
-#define PEAK_SECONDS 0.02
+/* An FMA peak measurement takes a tenth of the run before it, within these limits: long against a scheduler
+ * tick, short against a change of the clock. */
+#define PEAK_PART 0.1
+#define PEAK_LEAST 0.02
+#define PEAK_MOST 0.2
 /* A GPU raises its clock under load: it is kept busy this long before the first timed run. */
 #define GPU_WARM_UP 0.04
 
@@ -28,6 +30,11 @@ static int ascending(const void *a, const void *b) {
 static double median(double *x, int n) {
   qsort(x, (size_t)n, sizeof *x, ascending);
   return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+static double peak_after(double seconds) {
+  double wanted = PEAK_PART * seconds;
+  return fa_fma_peak(wanted < PEAK_LEAST ? PEAK_LEAST : wanted > PEAK_MOST ? PEAK_MOST : wanted);
 }
 
 static fa_status_t warm_up(fa_tensors_t *t, const fa_stage_t *stage, const fa_step_t *step, fa_pass_t pass,
@@ -63,7 +70,7 @@ fa_status_t fa_bench(fa_tensors_t *t, const fa_stage_t *stage, const fa_step_t *
   while (!status && n < MOST && (n < LEAST || now() - start < seconds)) {
     status = run_once(t, stage, step, pass, &times[n], why);
     if (status) break;
-    if (on_cpu) peaks[n] = fa_fma_peak(PEAK_SECONDS);
+    if (on_cpu) peaks[n] = peak_after(times[n]);
     n++;
   }
   if (status) return status;
