@@ -1,0 +1,15 @@
+/* warp.h - exchange of registers between the 32 lanes of a warp. All lanes take part. */
+#ifndef FA_PTX_WARP_H
+#define FA_PTX_WARP_H
+
+#include "launch.h"
+
+/* shfl.sync.bfly.b32 (PTX ISA, Data Movement and Conversion: shfl.sync): the value of lane (own ^ mask).
+ * 0x1f: all five bits of the lane number take part; -1: all lanes are there. */
+FA_DEVICE float shfl_xor_f32(float x, int mask) {
+  uint32_t bits = __float_as_uint(x), other;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, -1;" : "=r"(other) : "r"(bits), "r"(mask));
+  return __uint_as_float(other);
+}
+
+#endif
