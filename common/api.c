@@ -73,6 +73,10 @@ static fa_status_t pick(const fa_problem_t *p, const char *name, fa_pass_t pass,
   return name ? fa_say(why, FA_INVALID, "%s has no step named %s", fa_stages[0]->name, name) : FA_REFUSED;
 }
 
+size_t fa_problem_size(void) {
+  return sizeof(fa_problem_t);
+}
+
 fa_status_t fa_supports(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device,
                         fa_reason_t *why) {
   const fa_step_t *s;

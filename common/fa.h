@@ -128,6 +128,9 @@ FA_API size_t fa_workspace_size(const fa_problem_t *p, const char *step, fa_pass
 FA_API fa_status_t fa_forward(const fa_problem_t *p, const char *step, fa_device_t device, fa_reason_t *why);
 FA_API fa_status_t fa_backward(const fa_problem_t *p, const char *step, fa_device_t device, fa_reason_t *why);
 
+/* sizeof(fa_problem_t), so that a caller in another language can check its own copy of the struct. */
+FA_API size_t fa_problem_size(void);
+
 /* 1/sqrt(head_dim), the usual scale. */
 FA_API float fa_default_scale(int64_t head_dim);
 
