@@ -20,7 +20,7 @@
 #include "gpu.h"
 
 #if FA_HAVE_CUBLAS
-#include <cublas_v2.h>
+#include "cublas_library.h"
 
 /* S and dP exist for as many kv heads at a time as fit in this many bytes, and at least for one. The lesson
  * is that they go to memory and back, so the limit is none: all heads at once. */
@@ -151,27 +151,41 @@ static fa_status_t copy_out(const fa_problem_t *p, const operand_t &x, matrix_t 
 
 /* --- cuBLAS ----------------------------------------------------------------------------------------- */
 
-/* One handle per host thread, made at the first use and again when the thread changes to another GPU. */
-static fa_status_t get_handle(const fa_problem_t *p, cublasHandle_t *handle, fa_reason_t *why) {
-  static thread_local cublasHandle_t known;
-  static thread_local int known_device = -1;
+/* The library and a handle: one per host thread, made at the first use, and a new handle when the thread has
+ * changed to another GPU. */
+typedef struct blas {
+  cublas_library_t library;
+  cublasHandle_t handle;
+  bool loaded, made;
+  int device;
+} blas_t;
+
+static fa_status_t open_blas(const fa_problem_t *p, blas_t **blas, fa_reason_t *why) {
+  static thread_local blas_t x;
+  const cublas_library_t &library = x.library;
   int device = 0, major = 0;
   FA_CUDA(cudaGetDevice(&device));
   FA_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   if (p->dtype == FA_BF16 && major < 8)
     return fa_say(why, FA_REFUSED,
-                  "01_naive, step cublas: cuBLAS multiplies bf16 from sm_80 on, this GPU is sm_%dx", major);
-  if (device != known_device) {
-    if (known_device >= 0) FA_CUBLAS(cublasDestroy(known));
-    known_device = -1;
-    FA_CUBLAS(cublasCreate(&known));
-    known_device = device;
-    /* Partial sums of a product split along its depth are added in fp32, not in 16 bits. */
-    FA_CUBLAS(cublasSetMathMode(
-        known, (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+                  "01_naive, step cublas: cuBLAS multiplies bf16 from sm_80 on, not on sm_%dx", major);
+  fa_status_t status = x.loaded ? FA_OK : open_cublas(&x.library, why);
+  if (status) return status;
+  x.loaded = true;
+  if (x.made && x.device != device) {
+    x.made = false;
+    FA_CUBLAS(cublasDestroy_v2(x.handle));
   }
-  FA_CUBLAS(cublasSetStream(known, (cudaStream_t)p->stream));
-  *handle = known;
+  if (!x.made) {
+    FA_CUBLAS(cublasCreate_v2(&x.handle));
+    x.made = true;
+    x.device = device;
+    /* Partial sums of a product that is split along its depth are added in fp32, not in 16 bits. */
+    FA_CUBLAS(cublasSetMathMode(
+        x.handle, (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+  }
+  FA_CUBLAS(cublasSetStream_v2(x.handle, (cudaStream_t)p->stream));
+  *blas = &x;
   return FA_OK;
 }
 
@@ -187,7 +201,7 @@ static operand_t from_head(operand_t x, int64_t kv_head) {
 /* C = factor * A B for `count` kv heads from the operands' first on; kinds and sizes as in products.h.
  * cuBLAS stores matrices by columns. Our row-major C is its C^T = B^T A^T, so A and B change places. */
 template <product_t KIND>
-static fa_status_t gemm(const fa_problem_t *p, cublasHandle_t handle, operand_t a, operand_t b, operand_t c,
+static fa_status_t gemm(const fa_problem_t *p, const blas_t *blas, operand_t a, operand_t b, operand_t c,
                         int64_t dim, float factor, int64_t count, fa_reason_t *why) {
   product_sizes_t size = sizes_of(p, KIND, dim);
   const int64_t group = p->heads_q / p->heads_kv;
@@ -197,15 +211,16 @@ static fa_status_t gemm(const fa_problem_t *p, cublasHandle_t handle, operand_t 
   const cublasOperation_t of_a = KIND == SCORES_T_BY_ROWS ? CUBLAS_OP_T : CUBLAS_OP_N;
   /* fp32 inputs are multiplied in fp32, not in TF32. */
   const cublasComputeType_t compute = a.m.dtype == FA_FP32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
+  const cublas_library_t &library = blas->library;
   const float beta = 0;
   for (int64_t first = 0; first < count; first += MOST_BATCH) {
     const int64_t n = count - first < MOST_BATCH ? count - first : MOST_BATCH;
     const operand_t a_n = from_head(a, first), b_n = from_head(b, first), c_n = from_head(c, first);
-    FA_CUBLAS(cublasGemmStridedBatchedEx(handle, of_b, of_a, (int)size.cols, (int)size.rows, (int)size.depth,
-                                         &factor, b_n.m.at.data, cuda_type(b.m.dtype), (int)b.ld, b.stride,
-                                         a_n.m.at.data, cuda_type(a.m.dtype), (int)a.ld, a.stride, &beta,
-                                         c_n.m.at.data, cuda_type(c.m.dtype), (int)c.ld, c.stride, (int)n,
-                                         compute, CUBLAS_GEMM_DEFAULT));
+    FA_CUBLAS(cublasGemmStridedBatchedEx(blas->handle, of_b, of_a, (int)size.cols, (int)size.rows,
+                                         (int)size.depth, &factor, b_n.m.at.data, cuda_type(b.m.dtype),
+                                         (int)b.ld, b.stride, a_n.m.at.data, cuda_type(a.m.dtype), (int)a.ld,
+                                         a.stride, &beta, c_n.m.at.data, cuda_type(c.m.dtype), (int)c.ld,
+                                         c.stride, (int)n, compute, CUBLAS_GEMM_DEFAULT));
   }
   return FA_OK;
 }
@@ -213,7 +228,7 @@ static fa_status_t gemm(const fa_problem_t *p, cublasHandle_t handle, operand_t 
 /* --- the passes ------------------------------------------------------------------------------------- */
 
 /* S, in the backward pass dP, and softmax, a chunk of heads after the other. */
-static fa_status_t do_scores(const fa_problem_t *p, fa_pass_t pass, cublasHandle_t handle, const plan_t &x,
+static fa_status_t do_scores(const fa_problem_t *p, fa_pass_t pass, const blas_t *blas, const plan_t &x,
                              fa_reason_t *why) {
   const int64_t group = p->heads_q / p->heads_kv;
   const softmax_data_t rows = {(const float *)x.s.m.at.data,
@@ -225,10 +240,10 @@ static fa_status_t do_scores(const fa_problem_t *p, fa_pass_t pass, cublasHandle
   fa_status_t status = FA_OK;
   for (int64_t first = 0; first < x.kv_heads && !status; first += x.chunk) {
     const int64_t n = x.kv_heads - first < x.chunk ? x.kv_heads - first : x.chunk;
-    status = gemm<ROWS_BY_ROWS>(p, handle, from_head(x.q, first), from_head(x.k, first), x.s, p->head_dim, 1,
-                                n, why);
+    status = gemm<ROWS_BY_ROWS>(p, blas, from_head(x.q, first), from_head(x.k, first), x.s, p->head_dim, 1, n,
+                                why);
     if (!status && pass == FA_BACKWARD)
-      status = gemm<ROWS_BY_ROWS>(p, handle, from_head(x.d_o, first), from_head(x.v, first), x.dp,
+      status = gemm<ROWS_BY_ROWS>(p, blas, from_head(x.d_o, first), from_head(x.v, first), x.dp,
                                   p->head_dim_v, 1, n, why);
     if (!status) status = launch_softmax(p, pass, &rows, first * group, n * group, why);
   }
@@ -244,8 +259,8 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
   const matrix_t q = {p->q, p->dtype}, k = {p->k, p->dtype}, v = {p->v, p->dtype}, o = {p->o, p->dtype_out};
   const extent_t q_size = of_queries(p, p->head_dim), k_size = of_keys(p, p->head_dim),
                  v_size = of_keys(p, p->head_dim_v), o_size = of_queries(p, p->head_dim_v);
-  cublasHandle_t handle;
-  fa_status_t status = get_handle(p, &handle, why);
+  blas_t *blas = NULL;
+  fa_status_t status = open_blas(p, &blas, why);
 
   const bool all = p->seq_k == 0; /* nothing to multiply: the other kernels write the zeros */
   if (!status) status = launch_set_marks(p, x.marked, all, why);
@@ -254,8 +269,8 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
   if (!status) status = copy_in(p, x.k, k, k_size, why);
   if (!status) status = copy_in(p, x.v, v, v_size, why);
 
-  if (!status) status = do_scores(p, FA_FORWARD, handle, x, why);
-  if (!status) status = gemm<SCORES_BY_ROWS>(p, handle, x.p, x.v, x.o, p->head_dim_v, 1, x.kv_heads, why);
+  if (!status) status = do_scores(p, FA_FORWARD, blas, x, why);
+  if (!status) status = gemm<SCORES_BY_ROWS>(p, blas, x.p, x.v, x.o, p->head_dim_v, 1, x.kv_heads, why);
   if (!status) status = copy_out(p, x.o, o, o_size, why);
   if (!status) status = launch_product(p, SCORES_BY_ROWS, x.p.m, v, o, p->head_dim_v, 1, x.marked, why);
   return status;
@@ -269,8 +284,8 @@ static fa_status_t backward(const fa_problem_t *p, fa_reason_t *why) {
   const int64_t d = p->head_dim, d_v = p->head_dim_v;
   const extent_t q_size = of_queries(p, d), k_size = of_keys(p, d), v_size = of_keys(p, d_v),
                  o_size = of_queries(p, d_v);
-  cublasHandle_t handle;
-  fa_status_t status = get_handle(p, &handle, why);
+  blas_t *blas = NULL;
+  fa_status_t status = open_blas(p, &blas, why);
 
   /* A factor of 0 makes cuBLAS skip the product, and with it every NaN. */
   const bool all = p->seq_k == 0 || p->seq_q == 0 || p->scale == 0;
@@ -283,10 +298,10 @@ static fa_status_t backward(const fa_problem_t *p, fa_reason_t *why) {
   if (!status) status = copy_in(p, x.v, v, v_size, why);
   if (!status) status = copy_in(p, x.d_o, d_o, o_size, why);
 
-  if (!status) status = do_scores(p, FA_BACKWARD, handle, x, why);
-  if (!status) status = gemm<SCORES_T_BY_ROWS>(p, handle, x.p, x.d_o, x.dv, d_v, 1, x.kv_heads, why);
-  if (!status) status = gemm<SCORES_BY_ROWS>(p, handle, x.ds, x.k, x.dq, d, p->scale, x.kv_heads, why);
-  if (!status) status = gemm<SCORES_T_BY_ROWS>(p, handle, x.ds, x.q, x.dk, d, p->scale, x.kv_heads, why);
+  if (!status) status = do_scores(p, FA_BACKWARD, blas, x, why);
+  if (!status) status = gemm<SCORES_T_BY_ROWS>(p, blas, x.p, x.d_o, x.dv, d_v, 1, x.kv_heads, why);
+  if (!status) status = gemm<SCORES_BY_ROWS>(p, blas, x.ds, x.k, x.dq, d, p->scale, x.kv_heads, why);
+  if (!status) status = gemm<SCORES_T_BY_ROWS>(p, blas, x.ds, x.q, x.dk, d, p->scale, x.kv_heads, why);
   if (!status) status = copy_out(p, x.dv, dv, v_size, why);
   if (!status) status = copy_out(p, x.dq, dq, q_size, why);
   if (!status) status = copy_out(p, x.dk, dk, k_size, why);

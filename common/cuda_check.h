@@ -1,4 +1,4 @@
-/* cuda_check.h - every CUDA and cuBLAS call goes through one of these.
+/* cuda_check.h - every CUDA call goes through this.
  *
  * In a function that returns fa_status_t and has the parameter `fa_reason_t *why`: a call that fails ends
  * the function with FA_FAILED and one line that holds the error, the place and the expression. */
@@ -15,6 +15,5 @@
   } while (0)
 
 #define FA_CUDA(call) FA_CALL(cudaError_t, cudaSuccess, cudaGetErrorString, call)
-#define FA_CUBLAS(call) FA_CALL(cublasStatus_t, CUBLAS_STATUS_SUCCESS, cublasGetStatusString, call)
 
 #endif

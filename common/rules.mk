@@ -49,7 +49,7 @@ NVFLAGS = -std=c++17 -O3 $(if $(filter 1,$(DEBUG)),-G -O0) $(GENCODE) --expt-rel
 	-Xptxas -warn-spills$(if $(filter 1,$(WERROR)),$(comma)-Werror --Werror all-warnings) \
 	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -MMD -MP $(CPPFLAGS)
 CUDA_LIBDIR := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/*/lib))
-LIBS += -L$(CUDA_LIBDIR) -lcudart_static $(if $(filter 1,$(HAVE_CUBLAS)),-lcublas -Wl$(comma)-rpath$(comma)$(CUDA_LIBDIR)) -ldl -lrt -lpthread
+LIBS += -L$(CUDA_LIBDIR) -lcudart_static -Wl$(comma)-rpath$(comma)$(CUDA_LIBDIR) -ldl -lrt -lpthread
 LINK := $(CXX)
 endif
 
