@@ -8,4 +8,4 @@ bench-peers:
 	@$(PYTHON) -c 'import torch' 2>/dev/null || { \
 		echo "bench-peers needs PyTorch, and $(PYTHON) has none: $(PYTHON) -m pip install torch"; exit 3; }
 	@$(MAKE) --no-print-directory all
-	@$(PYTHON) tests/peers/bench_peers.py --build $(BUILD) $(PEERS)
+	@$(PYTHON) -B tests/peers/bench_peers.py --build $(BUILD) $(PEERS)
