@@ -49,12 +49,12 @@ ok "^PASS" $there --load "$q" "$q" "$q"
 array "$q" '<f4' '(0, 1, 2, 4)' 0
 ok "nothing to compare" $there --load "$q" "$q" "$q"
 
-# --- malformed files: each in the place of q, k and v, then of do
+# --- malformed files: each in the place of q, and then of v
 array "$tmp/good.npy" '<f4' "$shape" 32
 good_file=$tmp/good.npy
 malformed() { # PATTERN FILE
   refuses 2 "$1" $there --load "$2" "$good_file" "$good_file"
-  refuses 2 "$1" $there --load "$good_file" "$good_file" "$2"
+  [ -n "${VALGRIND:-}" ] || refuses 2 "$1" $there --load "$good_file" "$good_file" "$2"
 }
 x=$tmp/x.npy
 malformed "cannot open .*nothing.npy" "$tmp/nothing.npy"
