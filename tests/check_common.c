@@ -92,7 +92,9 @@ void attention_row(const fa_problem_t *p, int64_t b, int64_t h, int64_t kvh, int
   free(s);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  (void)argc;
+  start_tests(argv);
   Suite *suites[] = {unit_dtype(),    unit_problem(), unit_api(),    unit_tensors(),
                      unit_formulas(), unit_input(),   unit_oracle(), unit_yardstick(),
                      unit_compare(),  unit_explain(), unit_npy(),    unit_measure()};

@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-int main(void) {
+int main(int argc, char **argv) {
+  (void)argc;
+  start_tests(argv);
   static const suite_t *const all[] = {&suite_values,  &suite_interface,  &suite_empty,  &suite_forward,
                                        &suite_special, &suite_invariants, &suite_decode, &suite_backward,
                                        &suite_refused, &suite_addresses,  &suite_only,   &suite_measure,

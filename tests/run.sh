@@ -7,9 +7,6 @@ FA_TOTALS=$dir/totals
 export FA_TOTALS
 mkdir -p "$dir"
 : > "$FA_TOTALS"
-# Threads that wait without spinning: other programs may want the same cores.
-OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-export OMP_WAIT_POLICY
 began=$(date +%s)
 failed=
 for program; do
@@ -27,8 +24,8 @@ for program; do
   fi
 done
 seconds=$(($(date +%s) - began))
-sums=$(awk '{c += $2; s += $3; f += $4; r += $5} END {print c + 0, s + 0, f + 0, r + 0}' "$FA_TOTALS")
-set -- $sums
+# shellcheck disable=SC2046 # four numbers become $1 .. $4
+set -- $(awk '{c += $2; s += $3; f += $4; r += $5} END {print c + 0, s + 0, f + 0, r + 0}' "$FA_TOTALS")
 refused=
 [ "$4" -gt 0 ] && refused=" ($4 unsupported cases were refused as they should be)"
 if [ -n "$failed" ]; then

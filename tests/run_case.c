@@ -163,7 +163,7 @@ static int64_t elements(const copy_t *c) {
 }
 
 copy_t copy_of(const fa_tensors_t *t, int array) {
-  copy_t copy;
+  copy_t copy = {0};
   fa_array_size(&t->host, array, copy.size);
   copy.x = malloc(sizeof *copy.x * (size_t)elements(&copy) + 1);
   if (!copy.x) abort(); /* a test without memory can only fail */

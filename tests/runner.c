@@ -8,11 +8,18 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct counters {
   _Atomic long ran, refused;
 } counters_t;
 static counters_t *counters;
+
+void start_tests(char **argv) {
+  if (getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
+  execvp(argv[0], argv);
+  /* Not found under its own name: then it runs as it is. */
+}
 
 void *shared_memory(size_t bytes) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -14,6 +14,10 @@
 /* Seconds that one test may take; CK_TIMEOUT_MULTIPLIER stretches it. */
 #define TEST_TIMEOUT 60
 
+/* Call first in main. Starts the program again, once, with OMP_WAIT_POLICY=passive unless it is set: OpenMP
+ * reads it before main, and threads that spin make every test many times slower on a busy machine. */
+void start_tests(char **argv);
+
 /* Memory that forked tests share with the program, zeroed. Never NULL: exits with a message instead. */
 void *shared_memory(size_t bytes);
 

@@ -88,10 +88,9 @@ static void unrescaled(const fa_problem_t *p, int64_t tile, bool l_too, double *
   double m = -INFINITY, l = 0;
   memset(o, 0, DV * sizeof *o);
   for (int64_t j0 = 0; j0 < NK; j0 += tile) {
-    double s[NK], old = m;
+    double s[NK] = {0}, old = m;
     int64_t end = j0 + tile < NK ? j0 + tile : NK;
     for (int64_t j = j0; j < end; j++) {
-      s[j] = 0;
       for (int64_t c = 0; c < D; c++) s[j] += load_at(p, FA_Q, 1, 2, ROW, c) * load_at(p, FA_K, 1, 1, j, c);
       s[j] *= (double)p->scale;
       m = fmax(m, s[j]);
