@@ -49,15 +49,16 @@ static void fill_elements(const fa_case_t *row, fa_tensors_t *t) {
   for (int n = 0; n < (t->backward ? 4 : 3); n++) {
     int64_t size[4];
     fa_array_size(&t->host, inputs[n], size);
-    for (int64_t b = 0; b < size[0]; b++) {
-      /* Beyond kv_len the NaN stays that a new tensor holds. */
-      bool of_keys = inputs[n] == FA_K || inputs[n] == FA_V;
-      int64_t rows = of_keys ? fa_keys(&t->host, b) : size[2];
-      for (int64_t h = 0; h < size[1]; h++)
+    bool of_keys = inputs[n] == FA_K || inputs[n] == FA_V;
+#pragma omp parallel for collapse(2) if (WORTH_THREADS(size))
+    for (int64_t b = 0; b < size[0]; b++)
+      for (int64_t h = 0; h < size[1]; h++) {
+        /* Beyond kv_len the NaN stays that a new tensor holds. */
+        int64_t rows = of_keys ? fa_keys(&t->host, b) : size[2];
         for (int64_t i = 0; i < rows; i++)
           for (int64_t c = 0; c < size[3]; c++)
             set(t, inputs[n], b, h, i, c, row->element(&t->host, inputs[n], b, h, i, c));
-    }
+      }
   }
 }
 

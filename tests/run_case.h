@@ -25,6 +25,9 @@ bool right(const subject_t *s, fa_tensors_t *t, const char *what, report_t *r);
 /* run and right. */
 bool run_right(const subject_t *s, fa_tensors_t *t, const char *what, report_t *r);
 
+/* Threads for loops over all elements: the largest rows have 10^8 of them. */
+#define WORTH_THREADS(size) ((size)[0] * (size)[1] * (size)[2] * (size)[3] > 1000000)
+
 /* Elements of the host side. */
 double get(const fa_tensors_t *t, int array, int64_t b, int64_t h, int64_t r, int64_t c);
 void set(fa_tensors_t *t, int array, int64_t b, int64_t h, int64_t r, int64_t c, double x);

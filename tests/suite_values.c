@@ -24,31 +24,45 @@ static bool same(const instance_t *i, int array, double ours, double value) {
   return fabs(ours - value) <= allowed(i, array, value);
 }
 
+/* The first wrong element of one (batch, head), or false. */
+static bool wrong_element(const instance_t *i, const fa_tensors_t *t, int array, int64_t w[4],
+                          const int64_t size[4], double *ours, double *value) {
+  for (w[2] = 0; w[2] < size[2]; w[2]++)
+    for (w[3] = 0; w[3] < size[3]; w[3]++) {
+      *value = i->row->expect(&t->host, array, w[0], w[1], w[2], w[3]);
+      *ours = get(t, array, w[0], w[1], w[2], w[3]);
+      if (!isnan(*value) && !same(i, array, *ours, *value)) return true;
+    }
+  return false;
+}
+
 bool has_expected_values(const subject_t *s, const instance_t *i, const fa_tensors_t *t, report_t *r) {
   const fa_case_t *row = i->row;
   if (!row->expect) return true;
-  bool exact = !row->exact || (row->exact & BIT(i->pair));
+  bool exact = !row->exact || (row->exact & BIT(i->pair)), ok = true;
   int arrays[5], count = output_arrays(t->backward, arrays);
-  for (int n = 0; n < count; n++) {
+  for (int n = 0; n < count && ok; n++) {
     if (arrays[n] == FA_LSE && !exact) continue;
     int64_t size[4];
     fa_array_size(&t->host, arrays[n], size);
+#pragma omp parallel for collapse(2) if (WORTH_THREADS(size))
     for (int64_t b = 0; b < size[0]; b++)
-      for (int64_t h = 0; h < size[1]; h++)
-        for (int64_t x = 0; x < size[2]; x++)
-          for (int64_t c = 0; c < size[3]; c++) {
-            double value = row->expect(&t->host, arrays[n], b, h, x, c);
-            double ours = get(t, arrays[n], b, h, x, c);
-            if (isnan(value) || same(i, arrays[n], ours, value)) continue;
-            wrong(r,
-                  "%s, step %s, case %s: %s at batch %lld, head %lld, row %lld, column %lld is %.9g, must be "
-                  "%.9g",
-                  s->stage->name, s->step->name, i->name, fa_array_name(arrays[n]), (long long)b,
-                  (long long)h, (long long)x, (long long)c, ours, value);
-            return false;
-          }
+      for (int64_t h = 0; h < size[1]; h++) {
+        int64_t w[4] = {b, h, 0, 0};
+        double ours, value;
+        if (!wrong_element(i, t, arrays[n], w, size, &ours, &value)) continue;
+#pragma omp critical
+        if (ok) {
+          ok = false;
+          wrong(r,
+                "%s, step %s, case %s: %s at batch %lld, head %lld, row %lld, column %lld is %.9g, must be "
+                "%.9g",
+                s->stage->name, s->step->name, i->name, fa_array_name(arrays[n]), (long long)w[0],
+                (long long)w[1], (long long)w[2], (long long)w[3], ours, value);
+        }
+      }
   }
-  return true;
+  return ok;
 }
 
 static void values(const subject_t *s, const instance_t *i, report_t *r) {
