@@ -22,6 +22,17 @@ for part in build/obj build/tests build/flags build/check.cflags build/check.lib
   [ -e "$part" ] && cp -a "$part" "$tree/build/"
 done
 
+# A bug is killed by a check that passes without it.
+if [ -z "$only" ]; then
+  log=$tree/log
+  make -C "$tree" --no-print-directory "build/tests/check_$stage" > "$log" 2>&1 &&
+    (cd "$tree" && FA_FAIL_FAST=1 "build/tests/check_$stage") > "$log" 2>&1 || {
+    echo "mutants: the tests of $stage fail without any bug; mend that first:" >&2
+    tail -n 5 "$log" >&2
+    exit 1
+  }
+fi
+
 killed=0 survived=0 broken=0
 field() { printf '%s\n' "$block" | sed -n "s/^$1: \{0,1\}//p"; }
 
@@ -48,9 +59,14 @@ run_mutant() {
     survived=$((survived + 1))
     printf '%-34s SURVIVED  %s\n' "$name" "$what"
   else
-    killed=$((killed + 1))
-    by=$(sed -n 's/^[^ ]*: *\([^ ]*\).*/\1/p; ' "$log" | grep -m1 "$stage" || true)
-    printf '%-34s killed    %s\n' "$name" "$what${by:+ [$by]}"
+    by=$(sed -n 's/^[^:]*:[0-9]*:[FE]:[^:]*:\([^:]*\):.*/\1/p' "$log" | head -n 1)
+    if [ -n "$by" ]; then
+      killed=$((killed + 1))
+      printf '%-34s killed    %s (by %s)\n' "$name" "$what" "$by"
+    else
+      broken=$((broken + 1))
+      printf '%-34s BROKEN    the tests stopped, but no check failed: %s\n' "$name" "$(tail -n 1 "$log")"
+    fi
   fi
   mv "$tree/$file.good" "$tree/$file"
   touch "$tree/$file"
