@@ -141,6 +141,7 @@ static void pass_columns(writer_t *w, const fa_report_t *r, fa_pass_t pass) {
                  {"flop_per_s", timed, fa_report_rate(r, pass)},
                  {"counted_flop_per_s", timed && counted, fa_report_counted_rate(r, pass)},
                  {"fma_peak_flop_per_s", timed && t->fma_peak > 0, t->fma_peak},
+                 {"part_of_fma_peak", timed && t->fma_peak > 0, fa_report_part_of_peak(r, pass)},
                  {"formula_flop", r->shape != NULL, r->shape ? fa_formula_flop(r->shape, pass) : 0},
                  {"hbm_read_bytes", counted, c->hbm_read},
                  {"hbm_written_bytes", counted, c->hbm_written},

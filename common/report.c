@@ -110,7 +110,13 @@ void fa_report_count(const fa_report_t *r, FILE *out) {
 
 double fa_report_rate(const fa_report_t *r, fa_pass_t pass) {
   double seconds = r->timing[pass].median;
-  return r->timed[pass] && seconds > 0 ? fa_formula_flop(r->shape, pass) / seconds : 0;
+  if (!r->timed[pass] || !(seconds > 0)) return 0;
+  return (r->shape->kv_len ? fa_exact_flop(r->shape, pass) : fa_formula_flop(r->shape, pass)) / seconds;
+}
+
+double fa_report_part_of_peak(const fa_report_t *r, fa_pass_t pass) {
+  double most = r->timing[pass].fma_peak * r->timing[pass].median;
+  return r->timed[pass] && most > 0 ? fa_exact_flop(r->shape, pass) / most : 0;
 }
 
 double fa_report_counted_rate(const fa_report_t *r, fa_pass_t pass) {
@@ -132,15 +138,22 @@ void fa_report_bench(const fa_report_t *r, FILE *out) {
     else
       fprintf(out, " %12s", "-");
     if (t->fma_peak > 0)
-      fprintf(out, " %10.2f %7.1f%%\n", t->fma_peak / 1e9, 100 * rate / t->fma_peak);
+      fprintf(out, " %10.2f %7.1f%%\n", t->fma_peak / 1e9, 100 * fa_report_part_of_peak(r, (fa_pass_t)pass));
     else
       fprintf(out, " %10s %8s\n", "-", "-");
   }
-  fprintf(
-      out,
-      "  GFLOP/s: the papers' 2 Nq Nk (d + dv) heads batch%s, backward 2.5 times that, over the median.\n",
-      r->shape->causal ? ", half of it because causal" : "");
-  fprintf(out, "  per counted: product FLOP that were really done, over the same time.\n");
+  if (r->shape->kv_len)
+    fputs("  GFLOP/s: 2 (d + dv) for each visible pair of query and key (the papers' formula knows no "
+          "kv-len),\n"
+          "    backward 6 d + 4 dv, over the median.\n",
+          out);
+  else
+    fprintf(out,
+            "  GFLOP/s: the papers' 2 Nq Nk (d + dv) heads batch%s, backward 2.5 times, over the median.\n",
+            r->shape->causal ? ", half if causal" : "");
+  fputs("  per counted: product FLOP that were really done, over the same time.\n"
+        "  of peak: FLOP of the visible pairs over what the FMA peak allows in that time.\n",
+        out);
   fprintf(out, "  memory: tensors %.1f MB, workspace %.1f MB", r->tensor_bytes / 1e6,
           r->workspace_bytes / 1e6);
   if (r->peak_bytes > 0) fprintf(out, ", peak of the process %.1f MB", r->peak_bytes / 1e6);
@@ -181,7 +194,8 @@ void fa_report_last(const fa_report_t *r, FILE *out) {
     const fa_timing_t *t = &r->timing[pass];
     double rate = fa_report_rate(r, (fa_pass_t)pass);
     fprintf(out, "; %s %.4g ms, %.4g GFLOP/s", pass_names[pass], 1e3 * t->median, rate / 1e9);
-    if (t->fma_peak > 0) fprintf(out, ", %.1f%% of FMA peak", 100 * rate / t->fma_peak);
+    if (t->fma_peak > 0)
+      fprintf(out, ", %.1f%% of FMA peak", 100 * fa_report_part_of_peak(r, (fa_pass_t)pass));
   }
   fputc('\n', out);
 }

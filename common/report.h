@@ -39,9 +39,13 @@ void fa_report_bench(const fa_report_t *r, FILE *out);
 /* PASS, FAIL or DONE, and the results in one line. */
 void fa_report_last(const fa_report_t *r, FILE *out);
 
-/* Rates in FLOP/s: by the charts' formula, and per product FLOP that was counted (0 if not counted). */
+/* Rates in FLOP/s: by the charts' formula (with kv-len, which it does not know: of the visible pairs), and
+ * per product FLOP that was counted (0 if not counted). */
 double fa_report_rate(const fa_report_t *r, fa_pass_t pass);
 double fa_report_counted_rate(const fa_report_t *r, fa_pass_t pass);
+/* FLOP of the visible pairs over what the FMA peak allows in that time: the half rule for causal and a kv-len
+ * cannot push it above 1. 0 if there is no peak. */
+double fa_report_part_of_peak(const fa_report_t *r, fa_pass_t pass);
 
 /* One record with every column, empty (JSON: null) where nothing was measured. The columns and their order
  * are the same for every run of every stage. */
