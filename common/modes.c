@@ -79,15 +79,22 @@ static int64_t shorter(int64_t n) {
   return n <= SMALL_LENGTH + 64 ? n : SMALL_LENGTH + n % 64;
 }
 
-/* One batch item and one group of heads, with shorter sequences. */
-static void shrink(fa_problem_t *p, int32_t *kv_len) {
-  p->batch = 1;
-  p->heads_q /= p->heads_kv;
-  p->heads_kv = 1;
+static int64_t at_most(int64_t n, int64_t most) {
+  return n < most ? n : most;
+}
+
+enum { SMALL_BATCH = 2 };
+
+/* Two batch items and two groups of heads, so that their strides count too, with shorter sequences. */
+static void shrink(fa_problem_t *p, int32_t kv_len[SMALL_BATCH]) {
+  int64_t group = p->heads_q / p->heads_kv;
+  p->batch = at_most(p->batch, SMALL_BATCH);
+  p->heads_kv = at_most(p->heads_kv, 2);
+  p->heads_q = group * p->heads_kv;
   p->seq_q = shorter(p->seq_q);
   p->seq_k = shorter(p->seq_k);
   if (!p->kv_len) return;
-  *kv_len = p->kv_len[0] < p->seq_k ? p->kv_len[0] : (int32_t)p->seq_k;
+  for (int64_t b = 0; b < p->batch; b++) kv_len[b] = (int32_t)at_most(p->kv_len[b], p->seq_k);
   p->kv_len = kv_len;
 }
 
@@ -108,9 +115,9 @@ static fa_status_t check_before_timing(fa_run_t *run, fa_reason_t *why) {
   fa_report_t *r = &run->report;
   if (r->compared || fa_run_is_empty(run)) return FA_OK;
   fa_problem_t p = run->shape;
-  int32_t kv_len;
+  int32_t kv_len[SMALL_BATCH] = {0};
   bool same = oracle_work(&p, r->backward) <= CHECK_WORK;
-  if (!same) shrink(&p, &kv_len);
+  if (!same) shrink(&p, kv_len);
   fa_status_t status =
       same ? compare(&run->tensors.host, r->backward, &r->comparison, why) : check_smaller(run, &p, why);
   if (status && status != FA_FAILED) return status;
@@ -127,8 +134,8 @@ static fa_status_t check_before_timing(fa_run_t *run, fa_reason_t *why) {
   else
     fprintf(run->detail,
             "checked before timing: a smaller problem, for the oracle would take too long on this one "
-            "(batch 1, heads %lld, queries %lld, keys %lld); --check compares this one\n",
-            (long long)p.heads_q, (long long)p.seq_q, (long long)p.seq_k);
+            "(batch %lld, heads %lld, queries %lld, keys %lld); --check compares this one\n",
+            (long long)p.batch, (long long)p.heads_q, (long long)p.seq_q, (long long)p.seq_k);
   return FA_OK;
 }
 
@@ -158,7 +165,8 @@ fa_status_t fa_run_bench(fa_run_t *run, fa_reason_t *why) {
   }
   fa_progress(NULL);
   if (status) return status;
-  r->peak_bytes = peak_bytes();
+  if (run->machine->kind == FA_CPU)
+    r->peak_bytes = peak_bytes(); /* elsewhere the step's memory is not here */
   if (run->detail) fa_report_bench(r, run->detail);
   return FA_OK;
 }

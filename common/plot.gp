@@ -20,5 +20,5 @@ plot for [file in files] file using 1:($2 / 1e9) with linespoints title title_of
 
 set output folder . "/memory." . kind
 set title "Forward, " . heads . " heads, head dim " . head_dim . ", fp32: memory"
-set ylabel "peak memory of the process, MB"
+set ylabel "memory, MB (CPU: peak of the process; GPU: allocated)"
 plot for [file in files] file using 1:($3 / 1e6) with linespoints title title_of(file)

@@ -46,7 +46,10 @@ for program in "$@"; do
       fi
       if [ -s "$data" ]; then sed 1d "$record" >>"$data"; else cat "$record" >"$data"; fi
       seconds=$(column forward_median_s "$record")
-      echo "$n $(column forward_flop_per_s "$record") $(column peak_bytes "$record") $seconds" \
+      memory=$(column peak_bytes "$record") # of the process; on a GPU, what was allocated there
+      [ -n "$memory" ] || memory=$(echo "$(column tensor_bytes "$record") $(column workspace_bytes "$record")" |
+        awk '{ print $1 + $2 }')
+      echo "$n $(column forward_flop_per_s "$record") $memory $seconds" \
         >>"$folder/$name.dat"
       awk -v s="$seconds" -v limit="$LIMIT" 'BEGIN { exit !(s > limit) }' && break
     done

@@ -106,9 +106,9 @@ fa_status_t fa_setup_memory(const fa_problem_t *p, bool backward, const fa_step_
   double wanted = tensors + workspace;
   if (wanted > device)
     return fa_say(why, FA_REFUSED,
-                  "%.0f bytes of memory are wanted (%.3f GB for tensors, %.3f GB for the workspace of step "
+                  "%.0f bytes of %smemory are wanted (%.3f GB for tensors, %.3f GB for the workspace of step "
                   "%s), %.0f are available",
-                  wanted, tensors / 1e9, workspace / 1e9, step->name, device);
+                  wanted, on_host ? "" : "GPU ", tensors / 1e9, workspace / 1e9, step->name, device);
   if (!on_host && tensors > host)
     return fa_say(why, FA_REFUSED, "%.0f bytes of host memory are wanted for the tensors, %.0f are available",
                   tensors, host);
