@@ -12,6 +12,9 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
     return fa_say(why, FA_REFUSED, "01_naive, step %s computes in fp32 only; %s was asked for", step->name,
                   fa_dtype_name(p->dtype != FA_FP32 ? p->dtype : p->dtype_out));
   if (p->dtype == FA_E4M3) return fa_say(why, FA_REFUSED, "01_naive has no e4m3; stages 05 and 06 do");
+  if (p->splits > 1)
+    return fa_say(why, FA_REFUSED, "01_naive, step %s does not split keys (splits is %d)", step->name,
+                  p->splits);
   return FA_OK;
 }
 

@@ -13,6 +13,9 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   if (p->dtype != FA_FP32 || p->dtype_out != FA_FP32)
     return fa_say(why, FA_REFUSED, "02_tiled_cpu, step %s computes in fp32 only; %s was asked for",
                   step->name, fa_dtype_name(p->dtype != FA_FP32 ? p->dtype : p->dtype_out));
+  if (p->splits > 1)
+    return fa_say(why, FA_REFUSED, "02_tiled_cpu, step %s does not split keys (splits is %d)", step->name,
+                  p->splits);
   return FA_OK;
 }
 
