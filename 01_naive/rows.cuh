@@ -7,11 +7,10 @@
  *     thread    0     1     2     ...  | 0           ...        8 * 4T columns are one segment
  *
  * Columns from n on, which the query may not see, are left out by a select: whatever they and the padding
- * hold stays there. */
+ * hold stays there. Only groups that reach beyond n need it. */
 #ifndef NAIVE_ROWS_CUH
 #define NAIVE_ROWS_CUH
 
-#include "ptx/arith.h"
 #include "ptx/convert.h"
 #include "ptx/launch.h"
 #include "ptx/memory.h"
@@ -22,18 +21,22 @@
 namespace FA_KERNEL_NAMESPACE {
 
 enum {
-  GROUP = 4,             /* columns in one load */
-  GROUPS = 8,            /* loads of a thread in one segment: enough bytes in flight to fill the memory */
-  HELD = GROUP * GROUPS, /* columns that a thread holds */
+  GROUP = 4,         /* columns in one load */
+  GROUPS = 8,        /* loads of a thread in one segment: enough bytes in flight to fill the memory */
   LONG_ROW_WARPS = 8 /* share a row of more than 1024 columns; a shorter one has one warp, and no barrier */
 };
+
+/* What a thread holds of a segment. */
+typedef float held_t[GROUPS][GROUP];
 
 /* A block has 4 rows of one warp each, or one row of 8 warps. */
 template <int WARPS> struct row_shape {
   enum {
-    THREADS = WARPS == 1 ? 128 : 32 * WARPS,
-    ROWS = THREADS / (32 * WARPS),
-    SEGMENT = 32 * WARPS * HELD
+    ROW_THREADS = 32 * WARPS,
+    THREADS = WARPS == 1 ? 128 : ROW_THREADS,
+    ROWS = THREADS / ROW_THREADS,
+    STEP = ROW_THREADS * GROUP, /* columns from a thread's group to its next */
+    SEGMENT = STEP * GROUPS
   };
 };
 
@@ -60,51 +63,65 @@ template <int WARPS, bool MAXIMUM> FA_DEVICE float reduce_row(float x, partials_
   return x;
 }
 
-/* Where the thread's group k of a segment begins. */
+/* The first column of the thread's group k in a segment. */
 template <int WARPS> FA_DEVICE int column_of(int segment, int k) {
-  return (segment * GROUPS + k) * (32 * WARPS * GROUP) + (int)(threadIdx.x % (32 * WARPS)) * GROUP;
+  typedef row_shape<WARPS> shape;
+  return segment * shape::SEGMENT + k * shape::STEP + (int)(threadIdx.x % shape::ROW_THREADS) * GROUP;
 }
 
-/* x = the segment's elements of a row; 0 from column n on. */
-template <int WARPS> FA_DEVICE void load_segment(float (&x)[HELD], const float *row, int segment, int n) {
+/* x = other from column n on. */
+template <int WARPS> FA_DEVICE void hide(held_t &x, int segment, int n, float other) {
 #pragma unroll
   for (int k = 0; k < GROUPS; k++) {
     const int column = column_of<WARPS>(segment, k);
-    float group[GROUP] = {};
-    if (column < n) ld_global_f32x4(group, row + column);
+    if (column + GROUP > n) {
 #pragma unroll
-    for (int e = 0; e < GROUP; e++) x[k * GROUP + e] = column + e < n ? group[e] : 0;
+      for (int e = 0; e < GROUP; e++) x[k][e] = column + e < n ? x[k][e] : other;
+    }
   }
 }
 
-/* 4 neighbours, converted. The type is known only when the kernel runs, and is the same for all threads: one
- * kernel for each type would compile three times as long and run no faster. */
-FA_DEVICE void store_group(fa_dtype_t dtype, void *matrix, int64_t at, const float (&x)[GROUP]) {
-  if (dtype == FA_FP16)
-    st_global_b32x2((fp16_t *)matrix + at, pack_f32(x[0], x[1], fp16_t()), pack_f32(x[2], x[3], fp16_t()));
-  else if (dtype == FA_BF16)
-    st_global_b32x2((bf16_t *)matrix + at, pack_f32(x[0], x[1], bf16_t()), pack_f32(x[2], x[3], bf16_t()));
-  else
-    st_global_f32x4((float *)matrix + at, x);
+/* x = the segment's elements of a row; hide() must follow, for nothing, or padding, lies behind column n. */
+template <int WARPS> FA_DEVICE void load_segment(held_t &x, const float *row, int segment, int n) {
+  const float *from = row + column_of<WARPS>(segment, 0);
+#pragma unroll
+  for (int k = 0; k < GROUPS; k++)
+    if (column_of<WARPS>(segment, k) < n) ld_global_f32x4(x[k], from + k * row_shape<WARPS>::STEP);
+}
+
+FA_DEVICE void store_group(float *to, const float (&x)[GROUP]) {
+  st_global_f32x4(to, x);
+}
+template <class T> FA_DEVICE void store_group(T *to, const float (&x)[GROUP]) {
+  st_global_b32x2(to, pack_f32(x[0], x[1], T()), pack_f32(x[2], x[3], T()));
+}
+
+template <int WARPS, class T> FA_DEVICE void store_as(T *row, const held_t &x, int segment, int columns) {
+  T *to = row + column_of<WARPS>(segment, 0);
+#pragma unroll
+  for (int k = 0; k < GROUPS; k++)
+    if (column_of<WARPS>(segment, k) < columns) store_group(to + k * row_shape<WARPS>::STEP, x[k]);
 }
 
 /* Writes the segment of a row that begins at element `row` and has `columns` columns; the padding behind them
- * may be written too. */
+ * may be written too. The type is known only when the kernel runs, and is the same for all threads: one
+ * kernel for each type would compile three times as long and run no faster. */
 template <int WARPS>
-FA_DEVICE void store_segment(fa_dtype_t dtype, void *matrix, int64_t row, const float (&x)[HELD], int segment,
+FA_DEVICE void store_segment(fa_dtype_t dtype, void *matrix, int64_t row, const held_t &x, int segment,
                              int columns) {
-#pragma unroll
-  for (int k = 0; k < GROUPS; k++) {
-    const int column = column_of<WARPS>(segment, k);
-    const float group[GROUP] = {x[k * GROUP], x[k * GROUP + 1], x[k * GROUP + 2], x[k * GROUP + 3]};
-    if (column < columns) store_group(dtype, matrix, row + column, group);
-  }
+  if (dtype == FA_FP16)
+    store_as<WARPS>((fp16_t *)matrix + row, x, segment, columns);
+  else if (dtype == FA_BF16)
+    store_as<WARPS>((bf16_t *)matrix + row, x, segment, columns);
+  else
+    store_as<WARPS>((float *)matrix + row, x, segment, columns);
 }
 
 /* Which row a thread works on. */
 typedef struct score_row {
   bool there;         /* the last block of a head may have rows to spare */
-  int64_t head, at;   /* (b, h) and (b, h, i), counted through */
+  uint32_t head;      /* (b, h), counted through: there are no more heads than blocks */
+  int64_t at;         /* (b, h, i), counted through */
   int n;              /* how many keys this query sees */
   int columns;        /* how many must be written */
   int segments, last; /* segments with visible columns, and all */
@@ -112,19 +129,19 @@ typedef struct score_row {
 
 /* Blocks count through the rows of the heads from first_head on, blocks_per_head to each head. */
 template <int WARPS, bool ONE_SEGMENT>
-FA_DEVICE score_row_t find_row(const fa_problem_t &p, int64_t first_head, uint32_t blocks_per_head) {
-  const int segment = row_shape<WARPS>::SEGMENT;
-  const int64_t i =
-      (int64_t)(blockIdx.x % blocks_per_head) * row_shape<WARPS>::ROWS + threadIdx.x / (32 * WARPS);
+FA_DEVICE score_row_t find_row(const fa_problem_t &p, uint32_t first_head, uint32_t blocks_per_head) {
+  typedef row_shape<WARPS> shape;
+  const uint32_t head = blockIdx.x / blocks_per_head, block = blockIdx.x - head * blocks_per_head;
+  const int64_t i = (int64_t)block * shape::ROWS + threadIdx.x / shape::ROW_THREADS;
   score_row_t r;
   r.there = i < p.seq_q;
-  r.head = first_head + blockIdx.x / blocks_per_head;
+  r.head = first_head + head;
   r.at = r.head * p.seq_q + i;
-  r.n = r.there ? (int)fa_visible(&p, fa_keys(&p, r.head / p.heads_q), i) : 0;
-  /* Where one segment is enough, the compiler knows it, and unrolls the loops over segments. */
-  r.segments = ONE_SEGMENT ? 1 : (r.n + segment - 1) / segment;
-  r.last = ONE_SEGMENT ? 1 : ((int)p.seq_k + segment - 1) / segment;
+  r.n = r.there ? (int)fa_visible(&p, fa_keys(&p, r.head / (uint32_t)p.heads_q), i) : 0;
   r.columns = r.there ? (int)p.seq_k : 0;
+  /* Where one segment is enough, the compiler knows it, and unrolls the loops over segments. */
+  r.segments = ONE_SEGMENT ? 1 : (r.n + shape::SEGMENT - 1) / shape::SEGMENT;
+  r.last = ONE_SEGMENT ? 1 : ((int)p.seq_k + shape::SEGMENT - 1) / shape::SEGMENT;
   return r;
 }
 

@@ -4,52 +4,56 @@
  *   backward    reads S, dP     writes P, dS
  *
  * A row of one segment (rows.cuh) is read from memory once and stays in registers; a longer row is read again
- * in each pass (maximum, sum, D, result), mostly from the L2 cache.
+ * in each pass (maximum, sum, D, result), mostly from the L2 cache. Arithmetic is kept short: at 4 TB/s, an SM
+ * has time for some 40 instructions per 32 scores in the forward pass.
  *
  * The backward pass computes the softmax again rather than P = exp(scale S - LSE): where scores are large,
  * the fp32 number LSE is too coarse for that. */
 #include "softmax.h"
+#include "ptx/arith.h"
 #include "rows.cuh"
 
 namespace FA_KERNEL_NAMESPACE {
 
+#define LOG2_E 1.4426950408889634f
+
+/* For each element that a thread holds: group k, column e of it. */
+#define FOR_EACH_HELD                                                                                        \
+  _Pragma("unroll") for (int k = 0; k < GROUPS; k++) _Pragma("unroll") for (int e = 0; e < GROUP; e++)
+
 /* x = scale s, rounded here so that the maximum cancels exactly; -inf where the query may not look. */
 template <int WARPS>
-FA_DEVICE void load_logits(float (&x)[HELD], const float *row, int segment, int n, float scale) {
+FA_DEVICE void load_logits(held_t &x, const float *row, int segment, int n, float scale) {
   load_segment<WARPS>(x, row, segment, n);
-#pragma unroll
-  for (int k = 0; k < HELD; k++)
-    x[k] = column_of<WARPS>(segment, k / GROUP) + k % GROUP < n ? mul_rn(scale, x[k]) : -INFINITY;
+  FOR_EACH_HELD x[k][e] = mul_rn(scale, x[k][e]);
+  hide<WARPS>(x, segment, n, -INFINITY);
 }
 
-FA_DEVICE float max_of(const float (&x)[HELD]) {
+FA_DEVICE float max_of(const held_t &x) {
   float m = -INFINITY;
-#pragma unroll
-  for (int k = 0; k < HELD; k++) m = fmaxf(m, x[k]); /* leaves NaN out; it comes back with the sum */
+  FOR_EACH_HELD m = fmaxf(m, x[k][e]); /* leaves NaN out; it comes back with the sum */
   return m;
 }
 
-/* x = exp(x - shift); returns the sum. */
-FA_DEVICE float exponentials(float (&x)[HELD], float shift) {
+/* x = exp(x - shift); returns the sum. The difference is taken before the factor log2(e): the largest logit
+ * then gives exactly 1, however large it is. */
+FA_DEVICE float exponentials(held_t &x, float shift) {
   float sum = 0;
-#pragma unroll
-  for (int k = 0; k < HELD; k++) sum += x[k] = expf(x[k] - shift);
+  FOR_EACH_HELD sum += x[k][e] = exp2_approx(mul_rn(x[k][e] - shift, LOG2_E));
   return sum;
 }
 
-/* Both, for a row that was not kept in registers. */
-template <int WARPS>
-FA_DEVICE float load_exponentials(float (&x)[HELD], const float *row, int segment, int n, float scale,
-                                  float shift) {
-  load_logits<WARPS>(x, row, segment, n, scale);
-  return exponentials(x, shift);
+/* x = dP; 0 where the query may not look. */
+template <int WARPS> FA_DEVICE void load_dp(held_t &x, const float *row, int segment, int n) {
+  load_segment<WARPS>(x, row, segment, n);
+  hide<WARPS>(x, segment, n, 0);
 }
 
-/* x = x / l, and 0 from column n on even if l is NaN: what is hidden stays out of dK and dV. */
-template <int WARPS> FA_DEVICE void normalise(float (&x)[HELD], int segment, int n, float inverse) {
-#pragma unroll
-  for (int k = 0; k < HELD; k++)
-    x[k] = column_of<WARPS>(segment, k / GROUP) + k % GROUP < n ? x[k] * inverse : 0;
+/* The exponentials of a row that was not kept in registers; returns their sum. */
+template <int WARPS>
+FA_DEVICE float load_exponentials(held_t &x, const float *row, int segment, int n, float scale, float shift) {
+  load_logits<WARPS>(x, row, segment, n, scale);
+  return exponentials(x, shift);
 }
 
 /* The maximum is -inf if the query sees no key, or nothing but scores of -inf. exp(-inf - 0) is 0, as it
@@ -68,14 +72,15 @@ FA_DEVICE void mark_if_empty(const fa_problem_t &p, const score_row_t &row, floa
 
 template <int WARPS, bool ONE_SEGMENT>
 static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
-    softmax_forward(const fa_problem_t p, const softmax_data_t data, int64_t first_head,
+    softmax_forward(const fa_problem_t p, const softmax_data_t data, uint32_t first_head,
                     uint32_t blocks_per_head) {
   SHARED_DYN(partials_t, scratch);
   const score_row_t row = find_row<WARPS, ONE_SEGMENT>(p, first_head, blocks_per_head);
   const int64_t pitch = score_pitch(p.seq_k);
   const float *s_row = data.s + (row.at - first_head * p.seq_q) * pitch;
 
-  float x[HELD] = {}, m = -INFINITY, l = 0;
+  held_t x = {};
+  float m = -INFINITY, l = 0;
   for (int g = 0; g < row.segments; g++) {
     load_logits<WARPS>(x, s_row, g, row.n, p.scale);
     m = fmaxf(m, max_of(x));
@@ -89,26 +94,30 @@ static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
   mark_if_empty<WARPS>(p, row, l, data.marked);
   if (row.there && threadIdx.x % (32 * WARPS) == 0) p.lse[row.at] = l == 0 ? -INFINITY : m + logf(l);
 
+  const float inverse = l == 0 ? 0 : 1 / l;
   for (int g = 0; g < row.last; g++) {
     if (!ONE_SEGMENT && g < row.segments) load_exponentials<WARPS>(x, s_row, g, row.n, p.scale, shift);
-    normalise<WARPS>(x, g, row.n, l == 0 ? 0 : 1 / l);
+    FOR_EACH_HELD x[k][e] *= inverse;
+    /* Hidden keys have 0 by now, except in a row of NaN, and in segments that were not loaded. */
+    if (!(l < INFINITY) || g >= row.segments) hide<WARPS>(x, g, row.n, 0);
     store_segment<WARPS>(data.dtype, data.prob, row.at * pitch, x, g, row.columns);
   }
 }
 
 template <int WARPS, bool ONE_SEGMENT>
 static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
-    softmax_backward(const fa_problem_t p, const softmax_data_t data, int64_t first_head,
+    softmax_backward(const fa_problem_t p, const softmax_data_t data, uint32_t first_head,
                      uint32_t blocks_per_head) {
   SHARED_DYN(partials_t, scratch);
   const score_row_t row = find_row<WARPS, ONE_SEGMENT>(p, first_head, blocks_per_head);
   const int64_t pitch = score_pitch(p.seq_k), begin = (row.at - first_head * p.seq_q) * pitch;
   const float *s_row = data.s + begin, *dp_row = data.dp + begin;
 
-  float x[HELD] = {}, y[HELD] = {}, m = -INFINITY, l = 0, d = 0; /* x: S, then P; y: dP, then dS */
+  held_t x = {}, y = {}; /* x: S, then P; y: dP, then dS */
+  float m = -INFINITY, l = 0, d = 0;
   for (int g = 0; g < row.segments; g++) {
     load_logits<WARPS>(x, s_row, g, row.n, p.scale);
-    if (ONE_SEGMENT) load_segment<WARPS>(y, dp_row, g, row.n);
+    if (ONE_SEGMENT) load_dp<WARPS>(y, dp_row, g, row.n);
     m = fmaxf(m, max_of(x));
   }
   m = reduce_row<WARPS, true>(m, scratch);
@@ -118,31 +127,34 @@ static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
     l += ONE_SEGMENT ? exponentials(x, shift) : load_exponentials<WARPS>(x, s_row, g, row.n, p.scale, shift);
   l = reduce_row<WARPS, false>(l, scratch);
   mark_if_empty<WARPS>(p, row, l, data.marked);
-  const int n = l == 0 ? 0 : row.n;
-  const float inverse = 1 / l;
+  const float inverse = l == 0 ? 0 : 1 / l;
 
   for (int g = 0; g < row.segments; g++) {
     if (!ONE_SEGMENT) {
       load_exponentials<WARPS>(x, s_row, g, row.n, p.scale, shift);
-      load_segment<WARPS>(y, dp_row, g, row.n);
+      load_dp<WARPS>(y, dp_row, g, row.n);
     }
-    normalise<WARPS>(x, g, n, inverse);
-#pragma unroll
-    for (int k = 0; k < HELD; k++) d = fmaf(x[k], y[k], d);
+    FOR_EACH_HELD {
+      x[k][e] *= inverse;
+      d = fmaf(x[k][e], y[k][e], d);
+    }
   }
   d = reduce_row<WARPS, false>(d, scratch);
 
+  /* Hidden keys have P = dP = 0 by now, which gives dS = 0, except where l or D is not finite, and in segments
+   * that were not loaded. In a row whose l is 0, all keys count as hidden. */
+  const int n = l == 0 ? 0 : row.n;
+  const bool usual = l > 0 && l < INFINITY && fabsf(d) < INFINITY;
   for (int g = 0; g < row.last; g++) {
     if (!ONE_SEGMENT && g < row.segments) {
       load_exponentials<WARPS>(x, s_row, g, row.n, p.scale, shift);
-      normalise<WARPS>(x, g, n, inverse);
-      load_segment<WARPS>(y, dp_row, g, row.n);
+      load_dp<WARPS>(y, dp_row, g, row.n);
+      FOR_EACH_HELD x[k][e] *= inverse;
     }
-#pragma unroll
-    for (int k = 0; k < HELD; k++) {
-      const bool seen = column_of<WARPS>(g, k / GROUP) + k % GROUP < n;
-      y[k] = seen ? x[k] * (y[k] - d) : 0;
-      x[k] = seen ? x[k] : 0;
+    FOR_EACH_HELD y[k][e] = x[k][e] * (y[k][e] - d);
+    if (!usual || g >= row.segments) {
+      hide<WARPS>(x, g, n, 0);
+      hide<WARPS>(y, g, n, 0);
     }
     store_segment<WARPS>(data.dtype, data.prob, row.at * pitch, x, g, row.columns);
     store_segment<WARPS>(data.dtype, data.ds, row.at * pitch, y, g, row.columns);
@@ -157,7 +169,7 @@ static fa_status_t launch_rows(const fa_problem_t *p, fa_pass_t pass, const soft
   auto *kernel =
       pass == FA_FORWARD ? softmax_forward<WARPS, ONE_SEGMENT> : softmax_backward<WARPS, ONE_SEGMENT>;
   LAUNCH(kernel, heads * blocks_per_head, row_shape<WARPS>::THREADS, sizeof(partials_t), p->stream, *p, *x,
-         first_head, blocks_per_head);
+         (uint32_t)first_head, blocks_per_head);
   return FA_OK;
 }
 
