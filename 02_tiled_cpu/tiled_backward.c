@@ -36,16 +36,17 @@ static float row_D(const fa_problem_t *p, int64_t b, int64_t h, int64_t i) {
   return D;
 }
 
-/* P_ij from S_ij and LSE_i, and dS_ij from dP_ij, both in place. A row whose LSE is -inf saw no key. */
+/* P_ij from S_ij and LSE_i, and dS_ij from dP_ij, both in place. A row whose LSE is -inf saw no key, or only
+ * logits of -inf: it takes part in no product that follows, for 0 times an infinite Q would be NaN. */
 static void probabilities_and_gradient(fa_tiles_t *t, int64_t rows, int64_t Bc) {
   for (int64_t r = 0; r < rows; r++) {
-    bool empty = t->lse[r] == -INFINITY;
+    if (t->lse[r] == -INFINITY) t->visible[r] = 0;
     float *P = t->S + r * Bc, *dS = t->dP + r * Bc;
     /* BEGIN SOLUTION */
-    /* STUB: (void)empty, (void)P, (void)dS; */
+    /* STUB: (void)P, (void)dS; */
     for (int64_t c = 0; c < t->visible[r]; c++) {
-      P[c] = empty ? 0 : expf(P[c] - t->lse[r]);
-      dS[c] = empty ? 0 : P[c] * (dS[c] - t->D[r]);
+      P[c] = expf(P[c] - t->lse[r]);
+      dS[c] = P[c] * (dS[c] - t->D[r]);
     }
     /* END SOLUTION */
   }

@@ -175,6 +175,34 @@ static void infinity(const subject_t *s, const instance_t *i, report_t *r) {
   fa_tensors_free(&t);
 }
 
+/* A query that sees keys, but whose logits are all -inf, is a row without keys: O = 0, LSE = -inf, and it adds
+ * nothing to any gradient, not even 0 times its own infinity. */
+static void all_minus_infinity(const subject_t *s, const instance_t *i, bool backward, report_t *r) {
+  if (slack(s)) return;
+  fa_tensors_t t;
+  if (!make_instance(s, i, backward, &t, r)) return;
+  const fa_problem_t *p = &t.host;
+  int64_t b = p->batch - 1, h = p->heads_q - 1, row = p->seq_q - 1; /* the last row sees every key */
+  for (int64_t j = 0; j < fa_keys(p, b); j++) set(&t, FA_K, b, fa_kv_head(p, h), j, 0, 0.5);
+  set(&t, FA_Q, b, h, row, 0, -INFINITY);
+  if (run(s, &t, i->name, r) && right(s, &t, i->name, r)) {
+    double o = get(&t, FA_O, b, h, row, 0), lse = get(&t, FA_LSE, b, h, row, 0);
+    double dq = backward ? get(&t, FA_DQ, b, h, row, 0) : 0;
+    if (o != 0 || lse != -INFINITY || dq != 0)
+      wrong(r, "%s, step %s, case %s: a row of logits -inf has O %g, LSE %g, dQ %g", s->stage->name,
+            s->step->name, i->name, o, lse, dq);
+  }
+  fa_tensors_free(&t);
+}
+
+static void minus_infinity_forward(const subject_t *s, const instance_t *i, report_t *r) {
+  all_minus_infinity(s, i, false, r);
+}
+
+static void minus_infinity_backward(const subject_t *s, const instance_t *i, report_t *r) {
+  all_minus_infinity(s, i, true, r);
+}
+
 /* bl05: whatever lies beyond kv_len, the outputs are the same bits. */
 static void set_tail(fa_tensors_t *t, double x) {
   static const int inputs[2] = {FA_K, FA_V};
@@ -224,6 +252,12 @@ static const property_t properties[] = {
     {.name = "tail", .each = tail_forward, .wants = has_tail, .one_test = true},
     {.name = "nan", .each = nan_forward, .wants = is_shape},
     {.name = "infinity", .each = infinity, .wants = is_shape},
+    {.name = "minus_infinity", .each = minus_infinity_forward, .wants = is_shape, .one_test = true},
+    {.name = "minus_infinity_backward",
+     .pass = FA_BACKWARD,
+     .each = minus_infinity_backward,
+     .wants = is_shape,
+     .one_test = true},
     {.name = "tail_backward",
      .pass = FA_BACKWARD,
      .each = tail_backward,
