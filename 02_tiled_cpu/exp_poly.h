@@ -12,7 +12,8 @@
  * 1.78e-7 with fused multiply-adds and 1.95e-7 without; an fp32 that is as near as it can be has 0.60e-7. Degree 6 would not gain much, since rounding then dominates; degree 4
  * would have 5.3e-6, and degree 3 1.2e-4, enough where P is stored in 16 bits.
  *
- * Below -87.7 the result is 0, above 88.37 it is infinity, and NaN stays NaN. Softmax asks for x <= 0. */
+ * Below -87.7 (-inf included) the result is 0, and NaN stays NaN. x must not exceed 88.3, which softmax has no
+ * need of: its arguments are differences to a maximum, at most 0. */
 #ifndef FA_EXP_POLY_H
 #define FA_EXP_POLY_H
 
@@ -20,7 +21,6 @@
 #include <string.h>
 
 #define FA_EXP_LEAST (-88.029f) /* n = -127, whose 2^n has the exponent bits of 0 */
-#define FA_EXP_MOST 88.729f     /* n = 128, whose 2^n has the exponent bits of infinity */
 #define FA_EXP_LOG2E 1.44269504f
 #define FA_EXP_LN2_HIGH 0.693145751953125f
 #define FA_EXP_LN2_LOW 1.42860677e-6f
@@ -32,10 +32,9 @@
 #define FA_EXP_C4 0.0418903306f
 #define FA_EXP_C5 0.00831250101f
 
-/* One number. The comparisons are written so that NaN passes through. */
+/* One number. The comparison is written so that NaN passes through. */
 static inline float fa_exp_poly(float x) {
   x = x < FA_EXP_LEAST ? FA_EXP_LEAST : x;
-  x = x > FA_EXP_MOST ? FA_EXP_MOST : x;
   float t = x * FA_EXP_LOG2E + FA_EXP_ROUND, n = t - FA_EXP_ROUND, power;
   float r = x - n * FA_EXP_LN2_HIGH - n * FA_EXP_LN2_LOW;
   float p = ((FA_EXP_C5 * r + FA_EXP_C4) * r + FA_EXP_C3) * r + FA_EXP_C2;

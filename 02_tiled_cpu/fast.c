@@ -130,8 +130,7 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
   int threads = threads_for(p, 0, forward_map(p, most_rows(p)).floats);
   fa_fast_forward_map_t map = forward_map(p, forward_rows(p, lists, list, threads));
   int64_t blocks = ceil_div(list, map.rows), next = 0;
-  void (*work)(const fa_problem_t *, const fa_fast_rows_t *, const fa_fast_forward_map_t *, float *,
-               fa_count_t *) = FA_PICK(fa_fast_forward);
+  fa_fast_forward_fn *work = FA_PICK(fa_fast_forward);
 #ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
 #endif
@@ -158,31 +157,31 @@ static fa_status_t backward(const fa_problem_t *p, fa_reason_t *why) {
   int64_t *turns = (int64_t *)(void *)(D + fa_fast_up(heads * p->seq_q, FA_FAST_PAD));
   for (int64_t t = 0; t < lists * blocks; t++) turns[t] = 0;
   int64_t next_row_block = 0, next = 0;
-  int threads = threads_for(p, shared, map.floats);
+  fa_fast_row_sums_fn *row_sums = FA_PICK(fa_fast_row_sums);
+  fa_fast_backward_fn *work = FA_PICK(fa_fast_backward);
 #ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads_for(p, shared, map.floats))
 #endif
   {
     float *buffers = D + shared + thread_index() * map.floats;
     fa_count_t count = {0};
     for (int64_t t; (t = next_item(&next_row_block)) < heads * row_blocks;) {
       int64_t head = t / row_blocks, begin = t % row_blocks * FA_FAST_BACK_ROWS;
-      FA_PICK(fa_fast_row_sums)
-      (p, head / p->heads_q, head % p->heads_q, begin, at_most(p->seq_q - begin, FA_FAST_BACK_ROWS),
-       D + head * p->seq_q + begin, &count);
+      row_sums(p, head / p->heads_q, head % p->heads_q, begin, at_most(p->seq_q - begin, FA_FAST_BACK_ROWS),
+               D + head * p->seq_q + begin, &count);
     }
 #ifdef _OPENMP
 #pragma omp barrier
 #endif
     for (int64_t t; (t = next_item(&next)) < blocks * lists;) {
       int64_t list = t % lists, block = t / lists, begin = block * FA_FAST_BACK_KEYS;
-      fa_fast_keys_t w = {list / p->heads_kv,
-                          list % p->heads_kv,
-                          begin,
-                          at_most(p->seq_k - begin, FA_FAST_BACK_KEYS),
-                          D,
-                          turns + list * blocks + block};
-      FA_PICK(fa_fast_backward)(p, &w, &map, buffers, &count);
+      fa_fast_keys_t w = {.b = list / p->heads_kv,
+                          .kv_head = list % p->heads_kv,
+                          .begin = begin,
+                          .count = at_most(p->seq_k - begin, FA_FAST_BACK_KEYS),
+                          .D = D,
+                          .turn = turns + list * blocks + block};
+      work(p, &w, &map, buffers, &count);
     }
     fa_count_add(&count);
   }

@@ -73,13 +73,17 @@ typedef struct fa_fast_keys {
   int64_t *turn; /* turn[0]: tiles that this block has finished; turn[-1]: the block before */
 } fa_fast_keys_t;
 
+/* The work, once per instruction set. D: of the n rows of head h from row `begin`. */
+typedef void fa_fast_forward_fn(const fa_problem_t *p, const fa_fast_rows_t *w,
+                                const fa_fast_forward_map_t *at, float *buffers, fa_count_t *count);
+typedef void fa_fast_row_sums_fn(const fa_problem_t *p, int64_t b, int64_t h, int64_t begin, int64_t n,
+                                 float *D, fa_count_t *count);
+typedef void fa_fast_backward_fn(const fa_problem_t *p, const fa_fast_keys_t *w,
+                                 const fa_fast_backward_map_t *at, float *buffers, fa_count_t *count);
 #define FA_FAST_DECLARE(isa)                                                                                 \
-  void fa_fast_forward_##isa(const fa_problem_t *p, const fa_fast_rows_t *w,                                 \
-                             const fa_fast_forward_map_t *at, float *buffers, fa_count_t *count);            \
-  void fa_fast_row_sums_##isa(const fa_problem_t *p, int64_t b, int64_t h, int64_t begin, int64_t n,         \
-                              float *D, fa_count_t *count);                                                  \
-  void fa_fast_backward_##isa(const fa_problem_t *p, const fa_fast_keys_t *w,                                \
-                              const fa_fast_backward_map_t *at, float *buffers, fa_count_t *count);
+  fa_fast_forward_fn fa_fast_forward_##isa;                                                                  \
+  fa_fast_row_sums_fn fa_fast_row_sums_##isa;                                                                \
+  fa_fast_backward_fn fa_fast_backward_##isa;
 FA_FAST_DECLARE(baseline)
 FA_FAST_DECLARE(avx2)
 FA_FAST_DECLARE(avx512)

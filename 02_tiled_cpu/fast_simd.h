@@ -61,8 +61,7 @@ INLINE vec choose(ivec where, vec a, vec b) {
   return (vec)((where & (ivec)a) | (~where & (ivec)b));
 }
 
-/* a > b ? a : b and a < b ? a : b, which are b if either is NaN. x86 has one instruction for each, which
- * gcc does not find by itself. */
+/* a > b ? a : b, which is b if either is NaN. x86 has one instruction for it, which gcc does not find. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -77,22 +76,9 @@ INLINE vec greater(vec a, vec b) {
   return choose(a > b, a, b);
 #endif
 }
-INLINE vec lesser(vec a, vec b) {
-#if defined(__AVX512F__)
-  return (vec)_mm512_min_ps((__m512)a, (__m512)b);
-#elif defined(__AVX2__)
-  return (vec)_mm256_min_ps((__m256)a, (__m256)b);
-#elif defined(__x86_64__)
-  return (vec)_mm_min_ps((__m128)a, (__m128)b);
-#else
-  return choose(a < b, a, b);
-#endif
-}
-
 /* exp_poly.h for a vector. */
 INLINE vec vexp(vec x) {
   x = greater(splat(FA_EXP_LEAST), x);
-  x = lesser(splat(FA_EXP_MOST), x);
   vec t = x * FA_EXP_LOG2E + FA_EXP_ROUND, n = t - FA_EXP_ROUND;
   vec r = x - n * FA_EXP_LN2_HIGH - n * FA_EXP_LN2_LOW;
   vec p = ((FA_EXP_C5 * r + FA_EXP_C4) * r + FA_EXP_C3) * r + FA_EXP_C2;
@@ -119,6 +105,7 @@ INLINE void register_tile(const int vectors, const float *A, int64_t row, int64_
   vec c[STRIP][VECTORS], b[VECTORS];
   for (int r = 0; r < STRIP; r++)
     for (int v = 0; v < vectors; v++) c[r][v] = add ? load(C + r * ldc + v * LANES) : splat(0);
+#pragma GCC unroll 4
   for (int64_t k = 0; k < n; k++) {
     for (int v = 0; v < vectors; v++) b[v] = load(B + k * ldb + v * LANES);
     for (int r = 0; r < STRIP; r++) {
