@@ -189,6 +189,29 @@ static void c_interface(const subject_t *s, report_t *r) {
   fa_tensors_free(&t);
 }
 
+/* What a step does not offer it refuses; what it accepts it does: never accepted and ignored. Splits change
+ * nothing but the order of sums, so an accepted number must still give the right result. */
+static void splits(const subject_t *s, report_t *r) {
+  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL);
+  for (int n = 1; n <= 8 && i; n++) {
+    fa_problem_t p = instance_problem(i);
+    fa_tensors_t t;
+    fa_reason_t why = {""};
+    char what[64];
+    p.splits = n;
+    snprintf(what, sizeof what, "%s, %d splits", i->name, n);
+    if (fa_stage_supports(s->stage, s->step, &p, FA_FORWARD, s->device, &why)) {
+      if (!strstr(why.text, "split"))
+        wrong(r, "%s: the refusal does not name splits: \"%s\"", what, why.text);
+      count_refused(1);
+      continue;
+    }
+    if (!make_tensors(s, &p, i->row->layout, false, what, &t, r)) return;
+    if (fill_instance(i, &t, r)) run_right(s, &t, what, r);
+    fa_tensors_free(&t);
+  }
+}
+
 /* Without a name, the last step marked main that supports the problem runs. */
 static void main_step(const subject_t *s, report_t *r) {
   int count;
@@ -208,6 +231,7 @@ static void main_step(const subject_t *s, report_t *r) {
 
 static const property_t properties[] = {{.name = "c_interface", .once = c_interface},
                                         {.name = "main_step", .once = main_step},
+                                        {.name = "splits", .once = splits},
                                         {.name = "bad_forward", .once = bad_forward},
                                         {.name = "bad_backward", .pass = FA_BACKWARD, .once = bad_backward},
                                         {.name = NULL}};
