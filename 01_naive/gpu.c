@@ -7,7 +7,7 @@
 #define LONGEST ((int64_t)1 << 30)
 /* Far more than any GPU has: what is larger is refused here, so that no size below can wrap. */
 #define MOST_BYTES 1e15
-/* Blocks of one launch: 64 x 64 tiles in products, 4 rows in softmax. */
+/* Blocks of one launch: a 64 x 64 tile in a product, a row or more in softmax. */
 #define MOST_BLOCKS 2147483647.0
 
 static double tiles(int64_t n) {
@@ -20,12 +20,6 @@ fa_status_t naive_gpu_supports(const fa_step_t *step, const fa_problem_t *p, fa_
 #if FA_HAVE_GPU && !FA_HAVE_CUBLAS
   if (cublas) return fa_say(why, FA_REFUSED, "01_naive, step cublas: this build was made without cuBLAS");
 #endif
-  if (p->dtype == FA_E4M3)
-    return fa_say(why, FA_REFUSED, "01_naive, step %s computes in fp32, fp16 and bf16, not in e4m3",
-                  step->name);
-  if (p->splits > 1)
-    return fa_say(why, FA_REFUSED, "01_naive, step %s does not split keys (splits is %d)", step->name,
-                  p->splits);
   const int64_t group = p->heads_q / p->heads_kv;
   if (p->seq_k > LONGEST || p->seq_q > LONGEST / group || p->head_dim > LONGEST || p->head_dim_v > LONGEST)
     return fa_say(why, FA_REFUSED, "01_naive, step %s counts rows of a head in 32 bits: at most 2^30",
@@ -39,7 +33,7 @@ fa_status_t naive_gpu_supports(const fa_step_t *step, const fa_problem_t *p, fa_
     return fa_say(why, FA_REFUSED,
                   "01_naive, step %s stores the N x N scores of every head: %.3g GB of GPU memory are wanted",
                   step->name, (bytes > copies ? bytes : copies) / 1e9);
-  double q = tiles(p->seq_q), k = tiles(p->seq_k), d = tiles(dim), rows = (double)(p->seq_q + 3) / 4;
+  double q = tiles(p->seq_q), k = tiles(p->seq_k), d = tiles(dim), rows = (double)p->seq_q;
   double blocks = cublas ? 0 : q * k > q * d ? q * k : q * d;
   if (!cublas && k * d > blocks) blocks = k * d;
   if (heads * (blocks > rows ? blocks : rows) > MOST_BLOCKS)

@@ -1,5 +1,5 @@
 /* stage.c - the table of 01_naive: standard attention, three kernels with S and P in memory. */
-#include "stage.h"
+#include "gpu.h"
 
 extern const fa_kernels_t fa_kernels_naive_cpu;
 FA_GPU_KERNELS(naive_cuda)
@@ -7,7 +7,6 @@ FA_GPU_KERNELS(naive_cublas)
 
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
-  (void)pass;
   if (device == FA_CPU && (p->dtype != FA_FP32 || p->dtype_out != FA_FP32))
     return fa_say(why, FA_REFUSED, "01_naive, step %s computes in fp32 only; %s was asked for", step->name,
                   fa_dtype_name(p->dtype != FA_FP32 ? p->dtype : p->dtype_out));
@@ -15,7 +14,7 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   if (p->splits > 1)
     return fa_say(why, FA_REFUSED, "01_naive, step %s does not split keys (splits is %d)", step->name,
                   p->splits);
-  return FA_OK;
+  return device == FA_CPU ? FA_OK : naive_gpu_supports(step, p, pass, why);
 }
 
 static const fa_step_t steps[] = {
