@@ -24,10 +24,10 @@ typedef struct blocks {
   int64_t d, dv, d_padded, dv_padded;
   int64_t begin, n; /* valid keys begin .. begin+n of this block */
   int64_t lanes;    /* n, rounded up to whole vectors */
-  int64_t rows,
-      least;   /* query rows of the current tile; the fewest keys of the block that one of them sees */
-  bool finite; /* all of K_j is */
-  bool exact;  /* the current tile must not multiply masked zeros: something in it is not finite */
+  int64_t rows;     /* query rows of the current tile */
+  int64_t least;    /* the fewest keys of the block that one of them sees */
+  bool finite;      /* all of K_j is */
+  bool exact;       /* the current tile must not multiply masked zeros: something in it is not finite */
 } blocks_t;
 
 static blocks_t carve(const fa_problem_t *p, const fa_fast_backward_map_t *at, float *x) {
@@ -60,7 +60,7 @@ void FA_SIMD(fa_fast_row_sums)(const fa_problem_t *p, int64_t b, int64_t h, int6
     const float *o[8], *d_o[8];
     float sum[8] = {0};
     for (int64_t r = 0; r < 8; r++) {
-      int64_t i = begin + at + (r < rows ? r : 0);
+      int64_t i = begin + (at + r < n ? at + r : at);
       o[r] = row_in(&p->o, b, h, i);
       d_o[r] = row_in(&p->d_o, b, h, i);
     }
@@ -93,7 +93,7 @@ static void store_lanes(const fa_tensor_t *t, const fa_fast_keys_t *w, int64_t n
   for (int64_t first = 0; first < w->count; first += LANES) {
     int64_t count = w->count - first < LANES ? w->count - first : LANES;
     float *row[LANES];
-    ivec beyond;
+    ivec beyond = {0};
     for (int a = 0; a < LANES; a++) {
       row[a] = row_out(t, w->b, w->kv_head, w->begin + (first + a < w->count ? first + a : w->count - 1));
       beyond[a] = first + a < n ? 0 : -1;
@@ -129,7 +129,7 @@ static void softmax_row(const blocks_t *x, int vectors, int64_t r, int64_t first
   for (int v = 0; v < vectors; v++, P += LANES, dS += LANES) {
     vec prob = vexp(load(P) - lse), grad = prob * (load(dS) - D);
     if (masked) {
-      ivec index;
+      ivec index = {0};
       for (int a = 0; a < LANES; a++) index[a] = (int32_t)first + v * LANES + a;
       ivec sees = index < isplat((int32_t)x->visible[r]);
       prob = choose(sees, prob, splat(0));
@@ -239,7 +239,7 @@ void FA_SIMD(fa_fast_backward)(const fa_problem_t *p, const fa_fast_keys_t *w,
         int64_t h = w->kv_head * group + g, row = t * FA_FAST_BACK_ROWS;
         x.rows = p->seq_q - row < FA_FAST_BACK_ROWS ? p->seq_q - row : FA_FAST_BACK_ROWS;
         load_tile(p, w, h, row, &x);
-        for (int64_t lane = 0; lane < x.lanes; lane += PANEL) panel_step(&x, lane, count);
+        for (int64_t key = 0; key < x.lanes; key += PANEL) panel_step(&x, key, count);
         if (x.exact) {
           add_seen(&x, x.dO, x.dv, x.P, x.dV);
           add_seen(&x, x.Q, x.d, x.dS, x.dK);

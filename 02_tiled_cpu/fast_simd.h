@@ -76,6 +76,7 @@ INLINE vec greater(vec a, vec b) {
   return choose(a > b, a, b);
 #endif
 }
+
 /* exp_poly.h for a vector. */
 INLINE vec vexp(vec x) {
   x = greater(splat(FA_EXP_LEAST), x);
