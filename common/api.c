@@ -46,6 +46,9 @@ fa_status_t fa_stage_run(const fa_stage_t *stage, const fa_step_t *step, const f
   if (need && (!p->workspace || p->workspace_size < need))
     return fa_say(why, FA_REFUSED, "%s, step %s needs a workspace of %zu bytes; %zu were given", stage->name,
                   step->name, need, p->workspace ? p->workspace_size : 0);
+  if (need && (uintptr_t)p->workspace % FA_WORKSPACE_ALIGNMENT)
+    return fa_say(why, FA_INVALID, "the workspace must begin at a multiple of %d bytes",
+                  FA_WORKSPACE_ALIGNMENT);
   return pass == FA_FORWARD ? step->on[device]->forward(p, why) : step->on[device]->backward(p, why);
 }
 

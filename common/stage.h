@@ -52,6 +52,8 @@ extern const fa_stage_t *const fa_stages[];
 #define FA_ON_GPU(name) NULL
 #endif
 
+enum { FA_WORKSPACE_ALIGNMENT = 256 }; /* bytes; fa.h promises it, and vector loads rely on it */
+
 /* Sets the reason and returns the status, so that a refusal is one statement. */
 fa_status_t fa_say(fa_reason_t *why, fa_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

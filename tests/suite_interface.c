@@ -119,6 +119,8 @@ static void workspace_refused(const subject_t *s, fa_tensors_t *t, fa_pass_t pas
   p.workspace_size = need;
   p.workspace = NULL;
   must_refuse(s, t, &p, pass, FA_REFUSED, "no workspace", r);
+  p.workspace = (char *)t->dev.workspace + 4; /* whatever lies behind it is never touched */
+  must_refuse(s, t, &p, pass, FA_INVALID, "a workspace that is not aligned", r);
 }
 
 static void bad_problems(const subject_t *s, fa_pass_t pass, report_t *r) {
