@@ -65,8 +65,13 @@ static int64_t lay_out(const int64_t size[4], fa_layout_t layout, int64_t stride
   return size[0] * stride[0];
 }
 
+/* One element is stored, and what is there is copied behind itself until all is full. */
 static void fill_typed(void *data, fa_dtype_t dtype, size_t count, float x) {
-  for (size_t i = 0; i < count; i++) fa_store(dtype, data, (int64_t)i, x);
+  size_t bytes = count * fa_dtype_size(dtype);
+  if (!count) return;
+  fa_store(dtype, data, 0, x);
+  for (size_t done = fa_dtype_size(dtype); done < bytes; done *= 2)
+    memcpy((char *)data + done, data, done < bytes - done ? done : bytes - done);
 }
 
 static float fence_value(int array) {
