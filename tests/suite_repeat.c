@@ -3,6 +3,7 @@
 #include "run_case.h"
 
 #include <math.h>
+#include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -71,6 +72,12 @@ static void deterministic_backward(const subject_t *s, report_t *r) {
   deterministic(s, true, r);
 }
 
+/* Steps whose bits may depend on what else is in the batch, and why; their numbers must still agree. */
+static bool batch_may_show(const subject_t *s) {
+  /* cuBLAS chooses its kernel by the number of products in one call. */
+  return !strcmp(s->stage->name, "01_naive") && !strcmp(s->step->name, "cublas");
+}
+
 /* Item 0 alone, and item 0 of three. */
 static void neighbours(const subject_t *s, const instance_t *i, bool backward, report_t *r) {
   int arrays[5], count = output_arrays(backward, arrays);
@@ -88,7 +95,8 @@ static void neighbours(const subject_t *s, const instance_t *i, bool backward, r
         alone[a] = now;
       else {
         now.size[0] = 1; /* its item 0 comes first */
-        ok = same_bits(&alone[a], &now, arrays[a], i->name, r);
+        ok = batch_may_show(s) ? near(&alone[a], &now, tolerance_of(&p), arrays[a], i->name, r)
+                               : same_bits(&alone[a], &now, arrays[a], i->name, r);
         free_copy(&now);
       }
     }
