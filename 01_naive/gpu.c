@@ -31,8 +31,9 @@ fa_status_t naive_gpu_supports(const fa_step_t *step, const fa_problem_t *p, fa_
   double copies = 4 * heads * (double)(p->seq_q + p->seq_k) * (double)(dim + 8) * 4;
   if (bytes > MOST_BYTES || copies > MOST_BYTES)
     return fa_say(why, FA_REFUSED,
-                  "01_naive, step %s stores the N x N scores of every head: %.3g GB of GPU memory are wanted",
-                  step->name, (bytes > copies ? bytes : copies) / 1e9);
+                  "01_naive, step %s stores the N x N scores of every head: %.3g GB of GPU memory are wanted "
+                  "(%.0f bytes)",
+                  step->name, (bytes > copies ? bytes : copies) / 1e9, bytes > copies ? bytes : copies);
   double q = tiles(p->seq_q), k = tiles(p->seq_k), d = tiles(dim), rows = (double)p->seq_q;
   double blocks = cublas ? 0 : q * k > q * d ? q * k : q * d;
   if (!cublas && k * d > blocks) blocks = k * d;

@@ -49,7 +49,7 @@ const fa_case_t shape_cases[] = {
     SQUARE(176, 14), SQUARE(250, 15), OBLONG(1, 129, 1, 0), OBLONG(129, 1, 2, 0), OBLONG(5, 100, 3, 0),
     OBLONG(100, 5, 4, SHAPE), OBLONG(65, 129, 5, SHAPE | SANITIZED), OBLONG(129, 65, 6, SHAPE),
     OBLONG(64, 250, 7, 0), OBLONG(250, 64, 8, 0), OBLONG(31, 33, 9, 0), OBLONG(129, 463, 10, 0),
-    OBLONG(7, 5, 11, SHAPE | SMALL), OBLONG(20, 37, 12, SHAPE | SMALL), HEADS(6, 2, false),
+    OBLONG(7, 5, 11, SHAPE | SMALL), OBLONG(20, 37, 12, SHAPE | SMALL | SANITIZED), HEADS(6, 2, false),
     HEADS(6, 2, true), HEADS(8, 1, true), HEADS(5, 5, true), HEADS(12, 4, false), DIM(1, 1, 0),
     DIM(4, 4, 0), DIM(8, 8, 0), DIM(16, 16, 0), DIM(32, 32, 0), DIM(40, 40, SANITIZED), DIM(63, 63, 0),
     DIM(72, 72, 0), DIM(80, 80, 0), DIM(96, 96, 0), DIM(104, 104, 0), DIM(128, 128, SHAPE),
