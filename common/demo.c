@@ -18,7 +18,7 @@ static void print_help(void) {
   printf("demo - every step of every stage on one problem\n\nusage: build/demo [options]\n");
   fa_options_print(stdout, FA_PROGRAM_DEMO);
   printf("\nThe lecture's workload is the default: 16 heads, seq 1024, head-dim 64, at batch 1.\n");
-  printf("Exit status: 0 every step that ran is right; 1 one is wrong; 2 wrong usage.\n");
+  printf("Exit status: 0 every step that ran is right; 1 one is wrong; 2 wrong usage; 3 none could run.\n");
 }
 
 /* --- the ladder ------------------------------------------------------------------------------------ */
@@ -206,7 +206,7 @@ static fa_problem_t workload(const fa_options_t *o) {
   return p;
 }
 
-/* Returns 1 if a step is wrong. */
+/* Returns the exit status. */
 static int climb(const fa_problem_t *p, double start) {
   int steps = 0, done = 0, of_state[3] = {0}, without_device = 0;
   for (int s = 0; fa_stages[s]; s++)
@@ -242,7 +242,7 @@ static int climb(const fa_problem_t *p, double start) {
          : without_device == of_state[FA_NOT_RUN] ? " (no GPU)"
                                                   : " (reasons above)",
          now() - start);
-  return of_state[FA_WRONG] ? FA_FAILED : FA_OK;
+  return of_state[FA_WRONG] ? FA_FAILED : of_state[FA_RIGHT] ? FA_OK : FA_REFUSED;
 }
 
 int main(int argc, char **argv) {
