@@ -1,6 +1,6 @@
 # Included by the Makefile of each stage: the rules live once, in common/rules.mk.
 STAGE := $(notdir $(CURDIR))
-.PHONY: all check bench list clean
+.PHONY: all check bench mutants handout
 all:
 	@$(MAKE) --no-print-directory -C .. STAGE=$(STAGE)
 check bench mutants handout:
