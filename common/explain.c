@@ -48,6 +48,12 @@ static bool not_a_number(suspect_t *s) {
   return say(s, "NaN from finite input: overflow, or (-inf) - (-inf)");
 }
 
+static bool all_zero(suspect_t *s) {
+  for (int64_t c = 0; c < s->p->head_dim_v; c++)
+    if (s->ours[c] != 0) return false;
+  return say(s, "the row is 0, like one that sees no key: every exponential became 0, or l was taken for 0");
+}
+
 static bool wrong_head(suspect_t *s) {
   const fa_problem_t *p = s->p;
   double lse;
@@ -83,7 +89,8 @@ static bool wrong_mask(suspect_t *s) {
     int64_t visible;
     const char *what;
   } rules[] = {{s->keys, "the causal mask was not applied"},
-               {s->i + 1, "causal aligned to the first key, not to the last"},
+               {s->i + 1, s->p->causal ? "causal aligned to the first key, not to the last"
+                                       : "a causal mask was applied, which was not asked for"},
                {s->visible - 1, "the mask hides one key too many"},
                {s->visible + 1, "the mask shows one key too many"},
                {s->visible / 16 * 16, "the last, partial tile of keys was left out"},
@@ -118,12 +125,11 @@ static bool padded_tail(suspect_t *s) {
 static bool not_rescaled(suspect_t *s, int64_t tile, bool denominator_too) {
   const fa_problem_t *p = s->p;
   int64_t kvh = fa_kv_head(p, s->h), dv = p->head_dim_v;
-  double m = -INFINITY, l = 0;
+  double m = -INFINITY, l = 0, logits[256] = {0};
   for (int64_t c = 0; c < dv; c++) s->trial[c] = 0;
   for (int64_t j0 = 0; j0 < s->visible; j0 += tile) {
     int64_t end = j0 + tile < s->visible ? j0 + tile : s->visible;
     double old = m;
-    double logits[256];
     for (int64_t j = j0; j < end; j++) {
       double dot = 0;
       for (int64_t c = 0; c < p->head_dim; c++)
@@ -173,7 +179,7 @@ static bool proportional(suspect_t *s) {
 
 static void explain_lse(fa_verdict_t *v) {
   if (!isfinite(v->right)) return;
-  if (fabs(v->ours - v->right / log(2.0)) <= 1e-3 * fmax(1, fabs(v->ours)))
+  if (isfinite(v->ours) && fabs(v->ours - v->right / log(2.0)) <= 1e-3 * fmax(1, fabs(v->ours)))
     snprintf(v->how, sizeof v->how, "the log-sum-exp is in base 2, not natural");
   else if (v->ours == fa_round_to(FA_FP32, FA_SENTINEL))
     snprintf(v->how, sizeof v->how, "the element was never written");
@@ -201,8 +207,8 @@ void fa_explain(const fa_problem_t *p, const fa_expected_t *e, fa_verdict_t *v) 
     s.right[c] = e->o[at * dv + c];
     s.ours[c] = fa_load(p->dtype_out, p->o.data, fa_row(&p->o, s.b, s.h, s.i) + c);
   }
-  bool named = never_written(&s) || not_a_number(&s) || wrong_head(&s) || wrong_mask(&s) || padded_tail(&s) ||
-               rescaling(&s) || wrong_row(&s) || proportional(&s);
+  bool named = never_written(&s) || not_a_number(&s) || all_zero(&s) || wrong_head(&s) || wrong_mask(&s) ||
+               padded_tail(&s) || rescaling(&s) || wrong_row(&s) || proportional(&s);
   (void)named;
   free(memory);
 }

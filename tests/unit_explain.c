@@ -59,6 +59,7 @@ START_TEST(masked_wrong) {
   wrong_row(true, 2, 1, ROW, 90, 0, "one key too many");
   wrong_row(true, 2, 1, ROW, 90, 0, "hides");
   wrong_row(true, 2, 1, ROW, 92, 0, "shows");
+  wrong_row(false, 2, 1, ROW, 71, 0, "not asked for");
 }
 END_TEST
 
@@ -140,6 +141,8 @@ START_TEST(never_written_and_never_divided) {
   attention_row(&t.host, 1, 2, 1, ROW, NK, 0, o, &lse);
   o[3] = NAN;
   explained(&t, &e, o, "NaN");
+  for (int c = 0; c < DV; c++) o[c] = 0;
+  explained(&t, &e, o, "the row is 0");
   fa_expected_free(&e);
   fa_tensors_free(&t);
 }
@@ -183,6 +186,10 @@ START_TEST(base_two_log) {
   t.host.lse[17] = FA_SENTINEL;
   fa_compare(&t.host, &e, &c);
   ck_assert_ptr_nonnull(strstr(c.tensor[1].how, "never written"));
+  t.host.lse[17] = -INFINITY; /* near every number, where differences of infinities are compared */
+  fa_compare(&t.host, &e, &c);
+  ck_assert(!c.ok);
+  ck_assert_str_eq(c.tensor[1].how, "");
   fa_expected_free(&e);
   fa_tensors_free(&t);
 }
