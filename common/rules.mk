@@ -45,8 +45,8 @@ ARCHS ?= 75 80 90 100 120
 GENCODE = $(foreach a,$(filter $(ARCHS),$(KNOWN_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a))
 HAVE_CUBLAS := $(if $(wildcard $(CUDA_HOME)/include/cublas_v2.h $(CUDA_HOME)/targets/*/include/cublas_v2.h),1,0)
 CPPFLAGS += -DFA_HAVE_CUBLAS=$(HAVE_CUBLAS)
-NVFLAGS = -std=c++17 -O3 $(if $(filter 1,$(DEBUG)),-G -O0) $(GENCODE) --expt-relaxed-constexpr -Wno-deprecated-gpu-targets \
-	-Xptxas -warn-spills$(if $(filter 1,$(WERROR)),$(comma)-Werror --Werror all-warnings) \
+NVFLAGS = -std=c++17 $(if $(filter 1,$(DEBUG)),-G -O0,-O3 -Xptxas -warn-spills) $(GENCODE) --expt-relaxed-constexpr -Wno-deprecated-gpu-targets \
+	$(if $(filter 1,$(WERROR)),-Xptxas -Werror --Werror all-warnings) \
 	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -MMD -MP $(CPPFLAGS)
 CUDA_LIBDIR := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/*/lib))
 LIBS += -L$(CUDA_LIBDIR) -lcudart_static -Wl$(comma)-rpath$(comma)$(CUDA_LIBDIR) -ldl -lrt -lpthread
