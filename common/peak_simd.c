@@ -25,9 +25,12 @@ double FA_SIMD(fa_fma_loop)(long rounds, float *result) {
     x[l] = 0.5f;
     y[l] = 1.0f;
   }
+#pragma GCC unroll 24
   for (int a = 0; a < ACCUMULATORS; a++) acc[a] = x * (float)a / ACCUMULATORS;
   for (long r = 0; r < rounds; r++)
+#pragma GCC unroll 24 /* an accumulator that is indexed at run time would live in memory */
     for (int a = 0; a < ACCUMULATORS; a++) acc[a] = acc[a] * x + y;
+#pragma GCC unroll 24
   for (int a = 1; a < ACCUMULATORS; a++) acc[0] += acc[a];
   *result = acc[0][0];
   return 2.0 * LANES * ACCUMULATORS * (double)rounds;
