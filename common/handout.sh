@@ -11,7 +11,7 @@ if [ -e "$out" ] && [ -n "$(ls -A "$out" 2>/dev/null || echo file)" ]; then
 fi
 mkdir -p "$out"
 regions=0
-for file in $(find Makefile README.md LICENSE .clang-format .gitignore common tests notes "$stage" -type f | sort); do
+for file in $(find Makefile README.md AGENTS.md LICENSE .clang-format .gitignore common tests notes "$stage" -type f | sort); do
   case $file in
   notes/answers/* | notes/results/* | tests/mutants/*) continue ;; # not the student's
   esac

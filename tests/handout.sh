@@ -7,6 +7,7 @@ for stage in ${STAGE:-$(ls -d 0[1-6]_*/ | tr -d /)}; do
   out=$(mktemp -d)/student log=$(mktemp)
   if sh common/handout.sh "$stage" "$out" > "$log" 2>&1 &&
     ! grep -rq -e 'BEGIN SOLUTION' -e 'STUB:' "$out/$stage" &&
+    [ -f "$out/AGENTS.md" ] && [ ! -e "$out/notes/answers" ] && [ ! -e "$out/tests/mutants" ] &&
     make -C "$out" --no-print-directory all "build/tests/check_$stage" STAGE="$stage" WERROR=1 >> "$log" 2>&1; then
     # The forward and backward suites suffice to see that the missing parts are missed.
     (cd "$out" && FA_FAIL_FAST=1 "build/tests/check_$stage") > "$log" 2>&1
