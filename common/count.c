@@ -8,9 +8,7 @@ void fa_count_reset(void) {
 }
 
 void fa_count_add(const fa_count_t *c) {
-#ifdef _OPENMP
 #pragma omp critical(fa_count)
-#endif
   {
     total.hbm_read += c->hbm_read;
     total.hbm_written += c->hbm_written;

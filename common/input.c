@@ -95,9 +95,7 @@ static void fill_array(fa_tensors_t *t, int array, element_t *element, uint64_t 
   int64_t size[4];
   fa_array_size(p, array, size);
   uint64_t array_key = fa_random_bits(seed, (uint64_t)array);
-#ifdef _OPENMP
 #pragma omp parallel for collapse(3) schedule(static)
-#endif
   for (int64_t b = 0; b < size[0]; b++)
     for (int64_t h = 0; h < size[1]; h++)
       for (int64_t r = 0; r < size[2]; r++) {

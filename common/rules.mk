@@ -32,13 +32,16 @@ NVCC := $(if $(filter 0,$(CUDA)),,$(shell command -v nvcc 2>/dev/null))
 HAVE_GPU := $(if $(NVCC),1,0)
 OPENMP := $(shell printf 'int main(void){return 0;}' | $(CC) -fopenmp -xc - -o /dev/null 2>/dev/null && echo -fopenmp)
 
+# Without OpenMP there is one thread, and its pragmas mean nothing.
+WARN += $(if $(OPENMP),,-Wno-unknown-pragmas)
+
 CPPFLAGS += -Icommon -I$(BUILD) -DFA_HAVE_GPU=$(HAVE_GPU)
 CFLAGS_ALL = -std=c11 $(OPT) $(WARN) $(SANFLAGS) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CFLAGS)
 LIBS = $(SANFLAGS) $(OPENMP) -lm
 LINK := $(CC)
 
 ifeq ($(HAVE_GPU),1)
-# Only architectures that this nvcc knows; a stage may narrow the list in its sources.mk.
+# Only architectures that this nvcc knows.
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 KNOWN_ARCHS := $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch 2>/dev/null))
 ARCHS ?= 75 80 90 100 120
