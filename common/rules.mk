@@ -93,9 +93,9 @@ registry = printf '\#include "stage.h"\n$(foreach s,$(1),extern const fa_stage_t
 $(BUILD)/registry_%.c:
 	@mkdir -p $(@D)
 	@$(call registry,$*) > $@
-$(BUILD)/registry_all.c: Makefile
+$(BUILD)/registry_all.c: FORCE
 	@mkdir -p $(@D)
-	@$(call registry,$(STAGES)) > $@
+	@$(call registry,$(STAGES)) | cmp -s - $@ || $(call registry,$(STAGES)) > $@
 $(BUILD)/registry_%.o: $(BUILD)/registry_%.c $(BUILD)/flags
 	@$(CC) $(CFLAGS_ALL) -c $< -o $@
 
