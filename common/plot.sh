@@ -29,7 +29,8 @@ column() {
 
 record=$folder/record.csv
 for program in "$@"; do
-  steps=$("$program" --list --csv - | awk -F, '$5 == "forward" && !seen[$2]++ { print $2 " " $4 }') || exit 1
+  "$program" --list --csv "$record" || exit $?
+  steps=$(awk -F, '$5 == "forward" && !seen[$2]++ { print $2 " " $4 }' "$record")
   echo "$steps" | while read -r step device; do
     [ -n "$step" ] || continue
     name=$(basename "$program")_$step
