@@ -149,7 +149,12 @@ static void forget_peak(void) {
 
 static double peak_bytes(void) {
   struct rusage usage;
-  return getrusage(RUSAGE_SELF, &usage) ? 0 : 1024.0 * (double)usage.ru_maxrss;
+#ifdef __APPLE__
+  const double unit = 1;
+#else
+  const double unit = 1024;
+#endif
+  return getrusage(RUSAGE_SELF, &usage) ? 0 : unit * (double)usage.ru_maxrss;
 }
 
 fa_status_t fa_run_bench(fa_run_t *run, fa_reason_t *why) {
