@@ -102,6 +102,7 @@ static fa_status_t run_and_record(fa_run_t *run, bool *told, fa_reason_t *why) {
 }
 
 static fa_status_t list(const fa_stage_t *stage, const fa_options_t *o, fa_reason_t *why) {
+  if (o->json) return fa_say(why, FA_INVALID, "--list is text, or a table with --csv; it has no --json");
   if (!o->csv) {
     fa_list(stage, stdout);
     return FA_OK;

@@ -9,6 +9,7 @@ refuses 2 "\"seq\" is not an option" seq
 refuses 2 "\"-q\" is not an option" -q
 refuses 2 "\"\" is not an option" ""
 refuses 2 "causal takes no value" --causal=1
+refuses 2 "list .* has no --json" --list --json "$tmp/list.json"
 for option in batch heads heads-kv seq seq-q seq-k head-dim head-dim-v kv-len dtype dtype-out scale seed dist \
   step splits device threads save csv json; do
   refuses 2 "--$option needs a value: --$option " "--$option"
