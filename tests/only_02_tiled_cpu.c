@@ -1,5 +1,7 @@
 /* only_02_tiled_cpu.c - what only this stage has: blocks of any size, and code for several instruction sets. */
 #define _GNU_SOURCE
+#define FA_ISA baseline /* the vectors of fast_simd.h that every CPU has */
+#include "02_tiled_cpu/fast_simd.h"
 #include "02_tiled_cpu/tiled.h"
 #include "run_case.h"
 #include "simd.h"
@@ -95,6 +97,24 @@ static void block_rule(const subject_t *s, report_t *r) {
   }
 }
 
+/* --- the polynomial -------------------------------------------------------------------------------- */
+
+/* The error that the lesson and exp_poly.h state, over an even sample of the numbers that softmax needs. */
+static void exp_error(const subject_t *s, report_t *r) {
+  const int many = 2000000;
+  for (int n = 0; n <= many; n++) {
+    float x = (float)(-87.3 * n / many);
+    double right = exp((double)x), one = fa_exp_poly(x), lane = vexp(splat(x))[n % LANES];
+    if (fabs(one - right) <= 1.96e-7 * right && fabs(lane - right) <= 1.96e-7 * right) continue;
+    wrong(r, "%s, step %s: exp(%.9g) is %.9g, in a vector %.9g, must be %.9g within 1.95e-7", s->stage->name,
+          s->step->name, (double)x, one, lane, right);
+    break;
+  }
+  bool ends = fa_exp_poly(0) == 1 && fa_exp_poly(-INFINITY) == 0 && isnan(fa_exp_poly(NAN)) &&
+              vexp(splat(0))[0] == 1 && vexp(splat(-INFINITY))[0] == 0 && isnan(vexp(splat(NAN))[0]);
+  if (!ends) wrong(r, "%s, step %s: exp of 0, -inf or NaN is not 1, 0, NaN", s->stage->name, s->step->name);
+}
+
 /* --- every instruction set that this CPU has --------------------------------------------------------- */
 
 static bool is_quick_fp32(const instance_t *i) {
@@ -144,6 +164,7 @@ static const property_t properties[] = {
     {.name = "block_rule", .once = block_rule, .step = "tiled"},
     {.name = "bl29_blocks", .once = blocks_forward, .step = "tiled"},
     {.name = "bl29_blocks_backward", .pass = FA_BACKWARD, .once = blocks_backward, .step = "tiled"},
+    {.name = "exp_error", .once = exp_error, .step = "fast"},
     EACH("isa_baseline", baseline_forward, FA_FORWARD),
     EACH("isa_baseline_backward", baseline_backward, FA_BACKWARD),
 #ifdef __x86_64__
