@@ -1,4 +1,4 @@
-/* oracle.h - what is right, and how wrong a plain implementation may be (design: baseline, tolerance).
+/* oracle.h - what is right, and how wrong a plain implementation may be.
  *
  * The oracle is naive attention in double precision on the inputs as they are stored (already rounded to
  * the dtype; E4M3: dequantised). The yardstick is plain three-kernel attention with S and dP in fp32 and
