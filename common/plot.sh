@@ -52,7 +52,7 @@ for program in "$@"; do
         awk '{ print $1 + $2 }')
       echo "$n $(column forward_flop_per_s "$record") $memory $seconds" \
         >>"$folder/$name.dat"
-      awk -v s="$seconds" -v limit="$LIMIT" 'BEGIN { exit !(s > limit) }' && break
+      if awk -v s="$seconds" -v limit="$LIMIT" 'BEGIN { exit !(s > limit) }'; then break; fi
     done
   done || exit $?
 done

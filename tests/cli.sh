@@ -41,6 +41,15 @@ if [ -n "$FA_CLI_DEMO" ]; then
   . "$here/cli_demo.sh"
 fi
 
+# Short runs, all below the limit that ends a step's curve, and a program that cannot list its steps.
+if command -v gnuplot >/dev/null 2>&1 && [ -z "${VALGRIND:-}" ] && [ -n "$FA_CLI_PROGRAMS" ]; then
+  program_name=plot
+  plot() { LENGTHS=16 HEADS=1 HEAD_DIM=8 LIMIT=60 sh "$here/../common/plot.sh" "$tmp/plots" "$@" >"$tmp/out" 2>"$tmp/err"; }
+  holds "a plot of one program" plot "${FA_CLI_PROGRAMS%% *}"
+  for kind in speed memory; do holds "$kind.svg is drawn" grep -q "</svg>" "$tmp/plots/$kind.svg"; done
+  if plot false; then bad "a program that cannot list its steps: status 0"; else good; fi
+fi
+
 [ -n "${FA_TOTALS:-}" ] && echo "cli $((passed + failed)) 1 $failed 0" >>"$FA_TOTALS"
 echo "command line: $passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
