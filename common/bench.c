@@ -1,11 +1,11 @@
 /* bench.c - see bench.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "clock.h"
 #include "peak.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LEAST = 3, MOST = 1000 };
 /* After each run the FMA peak is measured for a tenth as long, within these limits, in short windows. The
@@ -18,12 +18,6 @@ enum { LEAST = 3, MOST = 1000 };
 
 /* A GPU raises its clock under load: it is kept busy this long before the first timed run. */
 #define GPU_WARM_UP 0.04
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -47,12 +41,12 @@ static double peak_after(double seconds, double best) {
 
 static fa_status_t warm_up(fa_tensors_t *t, const fa_stage_t *stage, const fa_step_t *step, fa_pass_t pass,
                            fa_reason_t *why) {
-  double least = t->machine->kind == FA_GPU ? GPU_WARM_UP : 0, start = now();
+  double least = t->machine->kind == FA_GPU ? GPU_WARM_UP : 0, start = fa_seconds_now();
   fa_status_t status;
   do {
     status = fa_stage_run(stage, step, &t->dev, pass, t->machine->kind, why);
     if (!status) status = t->machine->sync(why);
-  } while (!status && now() - start < least);
+  } while (!status && fa_seconds_now() - start < least);
   return status;
 }
 
@@ -72,10 +66,10 @@ fa_status_t fa_bench(fa_tensors_t *t, const fa_stage_t *stage, const fa_step_t *
   memset(timing, 0, sizeof *timing);
   fa_status_t status = fa_tensors_workspace(t, step, why);
   if (!status) status = warm_up(t, stage, step, pass, why);
-  double times[MOST], start = now();
+  double times[MOST], start = fa_seconds_now();
   bool on_cpu = t->machine->kind == FA_CPU;
   int n = 0;
-  while (!status && n < MOST && (n < LEAST || now() - start < seconds)) {
+  while (!status && n < MOST && (n < LEAST || fa_seconds_now() - start < seconds)) {
     status = run_once(t, stage, step, pass, &times[n], why);
     if (status) break;
     if (on_cpu) timing->fma_peak = peak_after(times[n], timing->fma_peak);

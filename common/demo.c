@@ -1,18 +1,12 @@
 /* demo.c - `make demo`: all stages on the lecture's workload, as a ladder, and what it teaches. */
 #define _POSIX_C_SOURCE 200809L
+#include "clock.h"
 #include "driver.h"
 #include "formulas.h"
 #include "ladder.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void print_help(void) {
   printf("demo - every step of every stage on one problem\n\nusage: build/demo [options]\n");
@@ -241,14 +235,14 @@ static int climb(const fa_problem_t *p, double start) {
          !of_state[FA_NOT_RUN]                    ? ""
          : without_device == of_state[FA_NOT_RUN] ? " (no GPU)"
                                                   : " (reasons above)",
-         now() - start);
+         fa_seconds_now() - start);
   return of_state[FA_WRONG] ? FA_FAILED : of_state[FA_RIGHT] ? FA_OK : FA_REFUSED;
 }
 
 int main(int argc, char **argv) {
   fa_options_t o;
   fa_reason_t why = {""};
-  double start = now();
+  double start = fa_seconds_now();
   fa_status_t status = fa_options_parse(&o, FA_PROGRAM_DEMO, argc, argv, &why);
   if (!status && o.help) {
     print_help();

@@ -1,12 +1,12 @@
 /* device_cpu.c - the host as a device. */
 #define _GNU_SOURCE
 #include "device.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -76,21 +76,15 @@ static fa_status_t cpu_sync(fa_reason_t *why) {
 
 static double started;
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static fa_status_t cpu_timer_start(fa_reason_t *why) {
   (void)why;
-  started = now();
+  started = fa_seconds_now();
   return FA_OK;
 }
 
 static fa_status_t cpu_timer_stop(double *seconds, fa_reason_t *why) {
   (void)why;
-  *seconds = now() - started;
+  *seconds = fa_seconds_now() - started;
   return FA_OK;
 }
 

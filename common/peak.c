@@ -1,18 +1,12 @@
 /* peak.c - the FMA peak of all threads together, by wall-clock. */
 #define _GNU_SOURCE
 #include "peak.h"
+#include "clock.h"
 
-#include <time.h>
 #include "peak_loop.h"
 #include "simd.h"
 
 #define ROUNDS 2000 /* about 10 microseconds between two looks at the clock */
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 double fa_fma_peak(double seconds) {
   double (*loop)(long, float *) = FA_PICK(fa_fma_loop);
@@ -28,15 +22,15 @@ double fa_fma_peak(double seconds) {
 #pragma omp barrier
 #pragma omp master
 #endif
-    start = now();
+    start = fa_seconds_now();
 #ifdef _OPENMP
 #pragma omp barrier
 #endif
     do flop += loop(ROUNDS, &result);
-    while (now() - start < seconds);
+    while (fa_seconds_now() - start < seconds);
     sink = result;
   }
-  end = now();
+  end = fa_seconds_now();
   (void)sink;
   return flop / (end - start);
 }

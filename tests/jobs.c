@@ -1,6 +1,7 @@
 /* jobs.c - from properties, steps, devices and cases to the tests that Check runs. */
 #define _GNU_SOURCE
 #include "jobs.h"
+#include "clock.h"
 #include "runner.h"
 
 #include <stdlib.h>
@@ -126,7 +127,7 @@ static void run_job(int index) {
   slot_t *slot = &slots[index];
   slot->state = RUNNING;
   slot->current = -1;
-  double began = seconds_now();
+  double began = fa_seconds_now();
   char name[128];
   fa_reason_t why;
   ck_assert_msg(job->subject.machine->open(name, &why) == FA_OK, "%s: %s", job->name, why.text);
@@ -137,7 +138,7 @@ static void run_job(int index) {
     job->property->each(&job->subject, &instances[job->list[n]], &report);
     if (!job->property->unsupported && !report.not_run) count_ran(1);
   }
-  slot->seconds = seconds_now() - began;
+  slot->seconds = fa_seconds_now() - began;
   slot->state = ENDED;
   if (report.not_run && !report.failures) snprintf(slot->note, sizeof slot->note, "%.200s", report.text);
   if (report.failures == 1) ck_abort_msg("%s", report.text);

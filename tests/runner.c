@@ -1,13 +1,13 @@
 /* runner.c - see runner.h. */
 #define _GNU_SOURCE
 #include "runner.h"
+#include "clock.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct counters {
@@ -48,16 +48,10 @@ bool env_allows(const char *name, const char *value) {
   return !wanted || !*wanted || !strcmp(wanted, value);
 }
 
-double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int run_suites(const char *program, Suite **suites, int count, void (*after_suite)(void)) {
   counters = shared_memory(sizeof *counters);
   setvbuf(stdout, NULL, _IOLBF, 0);
-  double began = seconds_now();
+  double began = fa_seconds_now();
   int run = 0, failed = 0, done = 0;
   for (int i = 0; i < count; i++) {
     SRunner *runner = srunner_create(suites[i]);
@@ -76,7 +70,7 @@ int run_suites(const char *program, Suite **suites, int count, void (*after_suit
   printf("%s: %d checks in %d suite%s, %d failed", program, run, done, done == 1 ? "" : "s", failed);
   if (ran) printf("; %ld cases ran", ran);
   if (refused) printf("; %ld unsupported cases were refused as they should be", refused);
-  printf("; %.1f s\n", seconds_now() - began);
+  printf("; %.1f s\n", fa_seconds_now() - began);
   const char *path = getenv("FA_TOTALS");
   FILE *totals = path && *path ? fopen(path, "a") : NULL;
   if (totals) {
