@@ -28,7 +28,6 @@ void count_refused(long pairs); /* unsupported (step, case) pairs that were refu
 bool env_set(const char *name);                       /* set, not empty and not "0" */
 bool env_allows(const char *name, const char *value); /* the variable is unset or empty, or equals value */
 
-
 /* Runs the suites in order (with FA_FAIL_FAST until one fails), frees them, prints one line of totals and
  * appends it to the file $FA_TOTALS. after_suite may be NULL. Returns main's exit status. */
 int run_suites(const char *program, Suite **suites, int count, void (*after_suite)(void));
