@@ -100,20 +100,25 @@ INLINE vec vexp(vec x) {
  * a multiply-add takes.
  *
  * A's element for row r and step k is A[r * row + k * step]: with step 1 A is used as it lies, with row 1
- * it is used transposed. Both cost the same, since elements are broadcast one at a time. */
+ * it is used transposed. Both cost the same, since elements are broadcast one at a time.
+ *
+ * The loops over r and v must be unrolled wholly: registers have no index. */
 INLINE void register_tile(const int vectors, const float *A, int64_t row, int64_t step, const float *B,
                           int64_t ldb, int64_t n, float *C, int64_t ldc, bool add) {
   vec c[STRIP][VECTORS], b[VECTORS];
+#pragma GCC unroll 8
   for (int r = 0; r < STRIP; r++)
     for (int v = 0; v < vectors; v++) c[r][v] = add ? load(C + r * ldc + v * LANES) : splat(0);
 #pragma GCC unroll 4
   for (int64_t k = 0; k < n; k++) {
     for (int v = 0; v < vectors; v++) b[v] = load(B + k * ldb + v * LANES);
+#pragma GCC unroll 8
     for (int r = 0; r < STRIP; r++) {
       vec a = splat(A[r * row + k * step]);
       for (int v = 0; v < vectors; v++) c[r][v] += a * b[v];
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < STRIP; r++)
     for (int v = 0; v < vectors; v++) store(C + r * ldc + v * LANES, c[r][v]);
 }
