@@ -52,6 +52,9 @@ bool same_bits(const copy_t *a, const copy_t *b, int array, const char *what, re
 bool near(const copy_t *a, const copy_t *b, double tolerance, int array, const char *what, report_t *r);
 double tolerance_of(const fa_problem_t *p); /* the type's, from type_pairs */
 
+/* Steps whose bits may depend on what else is in the batch; their numbers must still agree. */
+bool batch_may_show(const subject_t *s);
+
 /* Every byte of every output block still holds the sentinel. Call after download. */
 bool outputs_untouched(const fa_tensors_t *t);
 

@@ -3,7 +3,6 @@
 #include "run_case.h"
 
 #include <math.h>
-#include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -70,12 +69,6 @@ static void deterministic_forward(const subject_t *s, report_t *r) {
 
 static void deterministic_backward(const subject_t *s, report_t *r) {
   deterministic(s, true, r);
-}
-
-/* Steps whose bits may depend on what else is in the batch, and why; their numbers must still agree. */
-static bool batch_may_show(const subject_t *s) {
-  /* cuBLAS chooses its kernel by the number of products in one call. */
-  return !strcmp(s->stage->name, "01_naive") && !strcmp(s->step->name, "cublas");
 }
 
 /* Item 0 alone, and item 0 of three. */
