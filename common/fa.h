@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__FAST_MATH__)
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "do not build with -ffast-math: it lets the compiler drop the tests for infinity and NaN"
 #endif
 
