@@ -180,6 +180,7 @@ void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here) {
           who, here.file, here.line, id, threads, b->threads);
     emu_worker->stop = true;
     emu_block_thread("nothing: the launch is given up", here);
+    return; /* not reached */
   }
   barrier_t *bar = &b->barrier[id];
   int k = t->warp->index;

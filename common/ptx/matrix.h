@@ -1,0 +1,84 @@
+/* matrix.h - 8 x 8 blocks of 16-bit elements between shared memory and registers, and their product on the tensor
+ * cores (PTX ISA, Warp-level Matrix Instructions). All 32 lanes of a warp take part in each.
+ *
+ * A fragment of an 8 x 8 block: lane l holds row l/4, columns 2(l%4) and 2(l%4)+1, in one 32-bit register:
+ *
+ *     columns    0 1    2 3    4 5    6 7
+ *     row 0      l0     l1     l2     l3        the lower half of a register is the lower column
+ *     row 1      l4     l5     l6     l7
+ *     ...
+ *     row 7      l28    l29    l30    l31                                                             */
+#ifndef FA_PTX_MATRIX_H
+#define FA_PTX_MATRIX_H
+
+#include "launch.h"
+
+/* ldmatrix (sm_75): four 8 x 8 blocks. Lane 8m + i gives the address of row i of block m, 16 bytes in shared memory,
+ * aligned to 16; r[m] becomes the fragment of block m. With _trans each block is transposed on the way: lane l then
+ * holds column l/4, rows 2(l%4) and 2(l%4)+1. */
+FA_DEVICE void ldmatrix_x4(uint32_t (&r)[4], const void *row FA_PLACE) {
+#ifdef __CUDACC__
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+#else
+  fa_emu_ldmatrix(r, 4, false, row, here);
+#endif
+}
+FA_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row FA_PLACE) {
+#ifdef __CUDACC__
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+#else
+  fa_emu_ldmatrix(r, 4, true, row, here);
+#endif
+}
+
+/* mma.m16n8k8 (fp16: sm_75): D [16][8] += A [16][8] B [8][8] in fp32. Of A, register i is the fragment of rows 8i ..
+ * 8i+7; B's register is that of B transposed: lane l holds column l/4, rows 2(l%4) and the next. Of D, d[2i], d[2i+1]
+ * are row l/4 + 8i, columns 2(l%4) and the next. */
+FA_DEVICE void mma_m16n8k8(float (&d)[4], const uint32_t (&a)[2], uint32_t b, fp16_t FA_PLACE) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b));
+#else
+  fa_emu_mma(d, a, &b, 8, FA_FP16, here);
+#endif
+}
+
+/* mma.m16n8k16 (sm_80): D [16][8] += A [16][16] B [16][8] in fp32. Of A, registers 0..3 are the blocks (rows 0-7,
+ * columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15); of B, register i holds rows 8i .. 8i+7. A row of D in fp32 thus
+ * has the layout of A in 16 bit: P needs no exchange between lanes. */
+FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                            fp16_t FA_PLACE) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  const uint32_t b[2] = {b0, b1};
+  fa_emu_mma(d, a, b, 16, FA_FP16, here);
+#endif
+}
+FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                            bf16_t FA_PLACE) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  const uint32_t b[2] = {b0, b1};
+  fa_emu_mma(d, a, b, 16, FA_BF16, here);
+#endif
+}
+
+#endif
