@@ -155,12 +155,14 @@ FA_DEVICE void multiply_tile(const fa_problem_t &p, const matrix_t &a, const mat
   }
 
   const plane_t c_head = plane_of(c, batch, head, size.rows, size.cols);
+  /* Scores are read 4 columns at a time (rows.cuh): the padding that completes the last 4 gets a value too. */
+  const int cols = KIND == ROWS_BY_ROWS ? (c_head.cols + 3) / 4 * 4 : c_head.cols;
 #pragma unroll
   for (int i = 0; i < PER_THREAD; i++)
 #pragma unroll
     for (int j = 0; j < PER_THREAD; j++) {
       const int row = r0 + ty + 16 * i, col = c0 + tx + 16 * j;
-      if (row < c_head.rows && col < c_head.cols)
+      if (row < c_head.rows && col < cols)
         store_element(c_head.dtype, c_head.data, c_head.at + row * c_head.stride + col, factor * acc[i][j]);
     }
 }

@@ -2,8 +2,8 @@
 #include "gpu.h"
 
 extern const fa_kernels_t fa_kernels_naive_cpu;
-FA_GPU_KERNELS(naive_cuda)
-FA_GPU_KERNELS(naive_cublas)
+FA_KERNELS(naive_cuda)
+FA_KERNELS(naive_cublas)
 
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
@@ -25,7 +25,7 @@ static const fa_step_t steps[] = {
     {.name = "cuda",
      .idea = "three kernels, S and P in global memory",
      .main = true,
-     .on = {[FA_GPU] = FA_ON_GPU(naive_cuda)}},
+     .on = {[FA_GPU] = FA_ON_GPU(naive_cuda), [FA_EMU] = FA_ON_EMU(naive_cuda)}},
     {.name = "cublas",
      .idea = "GEMMs of cuBLAS on tensor cores around a softmax kernel",
      .main = true,

@@ -88,7 +88,7 @@ fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   const fa_step_t *only = o->step ? fa_find_step(run->stage, o->step) : NULL;
   if (o->step && !only) return no_such_step(run, why);
-  static const fa_device_t order[] = {FA_GPU, FA_EMU, FA_CPU};
+  static const fa_device_t order[] = {FA_GPU, FA_CPU, FA_EMU};
   miss_t miss = {0};
   for (int i = 0; i < 3; i++) {
     if (o->device != FA_UNSET && o->device != (int)order[i]) continue;

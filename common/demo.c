@@ -61,13 +61,19 @@ static void print_rung(const fa_rung_t *rung) {
       }
     return;
   }
-  printf("  %-22s %-9s %8.1f%% %10.2f", name, device, 100 * worst_part(&r->comparison),
-         1e3 * r->timing[FA_FORWARD].median);
-  if (r->backward)
+  printf("  %-22s %-9s %8.1f%%", name, device, 100 * worst_part(&r->comparison));
+  if (rung->emulated)
+    printf(" %10s", "-");
+  else
+    printf(" %10.2f", 1e3 * r->timing[FA_FORWARD].median);
+  if (r->backward && !rung->emulated)
     printf(" %11.2f", 1e3 * both_seconds(r));
   else
     printf(" %11s", "-");
-  printf(" %9.1f", fa_report_rate(r, FA_FORWARD) / 1e9);
+  if (rung->emulated)
+    printf(" %9s", "-");
+  else
+    printf(" %9.1f", fa_report_rate(r, FA_FORWARD) / 1e9);
   if (r->counted[FA_FORWARD])
     printf(" %10.1f %9.2f", moved(r) / 1e6, r->count[FA_FORWARD].matmul_flop / 1e9);
   else
@@ -223,6 +229,15 @@ static int climb(const fa_problem_t *p, double start) {
     }
   printf(
       "  time: median of repeats, or one run where a pass takes long; error: the largest of all tensors\n");
+  for (int i = 0; i < done; i++)
+    if (rungs[i].state == FA_RIGHT && rungs[i].emulated) {
+      printf("  emu: no GPU is here; the emulator ran the same kernels on a smaller problem (1 head, N at "
+             "most %d),\n"
+             "       checked them for races too, and counted that problem's bytes; its time would mean "
+             "nothing\n",
+             FA_EMULATED_SEQ);
+      break;
+    }
   print_counts(rungs, done);
   print_growth(p);
   print_lecture();

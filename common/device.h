@@ -33,6 +33,9 @@ typedef struct fa_machine {
 const fa_machine_t *fa_machine(fa_device_t kind);
 
 extern const fa_machine_t fa_machine_cpu;
+#if FA_HAVE_EMU
+extern const fa_machine_t fa_machine_emu;
+#endif
 #if FA_HAVE_GPU
 extern const fa_machine_t fa_machine_gpu;
 #endif

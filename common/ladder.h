@@ -8,6 +8,9 @@
 extern "C" {
 #endif
 
+/* What the emulator is given of the problem, which it would take minutes for: one head, this many rows. */
+#define FA_EMULATED_SEQ 256
+
 typedef enum fa_rung_state { FA_RIGHT, FA_WRONG, FA_NOT_RUN } fa_rung_state_t;
 
 typedef struct fa_rung {
@@ -15,6 +18,7 @@ typedef struct fa_rung {
   fa_problem_t shape;
   char machine[192];
   fa_rung_state_t state;
+  bool emulated;  /* ran in the emulator: a smaller problem (FA_EMULATED_SEQ), and no time */
   bool no_device; /* not run because the device or its code is missing, not because the step refused */
 } fa_rung_t;
 

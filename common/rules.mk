@@ -3,7 +3,7 @@
 #   SANITIZE=1           ASan and UBSan           DEBUG=1      -O0 -g, and -G for kernels
 #   WERROR=1             warnings are errors      ARCHS="90"   GPU architectures to build for
 #   V=1                  show every command
-STAGES := $(sort $(patsubst %/,%,$(dir $(wildcard 0[1-6]_*/stage.c))))
+STAGES := $(filter-out $(if $(filter 1,$(EMU)),,03_fa1_cuda),$(sort $(patsubst %/,%,$(dir $(wildcard 0[1-6]_*/stage.c)))))
 ifdef STAGE
 ifeq ($(filter $(STAGE),$(STAGES)),)
 $(error there is no stage $(STAGE); the stages are: $(STAGES))
@@ -56,6 +56,19 @@ LIBS += -L$(CUDA_LIBDIR) -lcudart_static -Wl$(comma)-rpath$(comma)$(CUDA_LIBDIR)
 LINK := $(CXX)
 endif
 
+# EMU=1: the emulator too. It is not yet part of the default build, and neither are the stages that need it.
+HAVE_EMU := $(if $(filter 1,$(EMU)),1,0)
+CPPFLAGS += -DFA_HAVE_EMU=$(HAVE_EMU)
+# The emulator: the same .cu files, built by g++. -fsanitize=thread without its library shows every access to the
+# emulator (common/emu/access.cpp); vector instructions would merge accesses, and so change what is counted.
+EMUFLAGS = -std=c++17 -O2 -g $(WARN) -Wno-unknown-pragmas -fno-tree-vectorize -fno-tree-slp-vectorize \
+	-ffp-contract=off -fsanitize=thread -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS)
+CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CXXFLAGS)
+ifeq ($(HAVE_EMU),1)
+LIBS += -ldl
+LINK := $(CXX)
+endif
+
 # --- what is built --------------------------------------------------------------------------------
 PROGRAM_SOURCES := common/main.c common/demo.c
 COMMON_SOURCES := $(filter-out $(PROGRAM_SOURCES) %_simd.c,$(wildcard common/*.c)) \
@@ -64,8 +77,11 @@ stage_sources = $(filter-out %_simd.c,$(wildcard $(1)/*.c)) $(if $(filter 1,$(HA
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))
 include common/simd.mk
 simd_objects = $(foreach f,$(wildcard $(1)/*_simd.c),$(foreach i,$(ISAS),$(BUILD)/obj/$(f).$(i).o))
-COMMON_OBJECTS = $(call objects,$(COMMON_SOURCES)) $(call simd_objects,common)
-stage_objects = $(call objects,$(call stage_sources,$(1))) $(call simd_objects,$(1))
+# What only a GPU has: its own device, and cuBLAS.
+NOT_EMULATED := common/device_gpu.cu 01_naive/cublas.cu
+emu_objects = $(if $(filter 1,$(HAVE_EMU)),$(patsubst %,$(BUILD)/obj/%.emu.o,$(filter-out $(NOT_EMULATED),$(wildcard $(1)/*.cu))))
+COMMON_OBJECTS = $(call objects,$(COMMON_SOURCES)) $(if $(filter 1,$(HAVE_EMU)),$(call objects,$(wildcard common/emu/*.cpp))) $(call simd_objects,common)
+stage_objects = $(call objects,$(call stage_sources,$(1))) $(call simd_objects,$(1)) $(call emu_objects,$(1))
 
 PROGRAMS := $(addprefix $(BUILD)/,$(BUILT))
 LIBRARIES := $(patsubst %,$(BUILD)/lib%.so,$(BUILT))
@@ -78,12 +94,18 @@ all: $(PROGRAMS) $(LIBRARIES)
 # Objects depend on the flags that made them: another compiler, nvcc gone or come, DEBUG on or off.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
-	@printf '%s\n' '$(CC) $(CFLAGS_ALL) $(NVCC) $(NVFLAGS)' | cmp -s - $@ || printf '%s\n' '$(CC) $(CFLAGS_ALL) $(NVCC) $(NVFLAGS)' > $@
+	@printf '%s\n' '$(CC) $(CFLAGS_ALL) $(CXX) $(EMUFLAGS) $(NVCC) $(NVFLAGS)' | cmp -s - $@ || printf '%s\n' '$(CC) $(CFLAGS_ALL) $(CXX) $(EMUFLAGS) $(NVCC) $(NVFLAGS)' > $@
 FORCE:
 
 $(BUILD)/obj/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) $(CFLAGS_$(<F)) -c $< -o $@
+$(BUILD)/obj/%.cpp.o: %.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)$(CXX) $(CXXFLAGS_ALL) -c $< -o $@
+$(BUILD)/obj/%.cu.emu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU,$<)$(CXX) $(EMUFLAGS) -x c++ -c $< -o $@
 $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)$(NVCC) $(NVFLAGS) -c $< -o $@

@@ -3,8 +3,6 @@
 #include "engine.h"
 #include "memory.h"
 
-#include <time.h>
-
 static fa_status_t emu_open(char name[128], fa_reason_t *why) {
   (void)why;
   snprintf(name, 128, "emulator (sm_%d, %d SMs)", emu_settings()->arch, emu_settings()->sms);
@@ -41,7 +39,15 @@ static fa_status_t emu_sync(fa_reason_t *why) {
   return FA_OK;
 }
 
-/* The emulator's own time: never shown as a kernel's. */
-extern "C" const fa_machine_t fa_machine_emu = {FA_EMU,   emu_open,   emu_memory_free, emu_allocate,
-                                                emu_free, emu_upload, emu_download,    emu_sync,
-                                                emu_sync, NULL,       emu_sync};
+/* How long the emulator takes says nothing about a GPU, so nobody gets to see it as a kernel's time. */
+static fa_status_t emu_timer_start(fa_reason_t *why) {
+  return fa_say(why, FA_REFUSED, "the emulator has no times to measure: run on a GPU, or count with --count");
+}
+static fa_status_t emu_timer_stop(double *seconds, fa_reason_t *why) {
+  (void)seconds;
+  return emu_timer_start(why);
+}
+
+extern "C" const fa_machine_t fa_machine_emu = {
+    FA_EMU,       emu_open, emu_memory_free, emu_allocate,   emu_free, emu_upload,
+    emu_download, emu_sync, emu_timer_start, emu_timer_stop, emu_sync};

@@ -14,7 +14,7 @@
 #include <tuple>
 #include "../stage.h"
 
-#define __global__ static
+#define __global__
 #define __device__
 #define __host__
 #define __forceinline__ inline
@@ -90,10 +90,14 @@ void fa_emu_stmatrix(const uint32_t *r, int matrices, bool transposed, void *row
 /* d [16][8] += a [16][k] b [k][8], k 8 or 16, fragments as in the PTX manual. */
 void fa_emu_mma(float *d, const uint32_t *a, const uint32_t *b, int k, fa_dtype_t type, emu_place_t here);
 
+/* The architecture that is emulated (80 for sm_80), and the shared memory that it has for a block. */
+int fa_emu_arch(void);
+size_t fa_emu_shared_limit(void);
 /* Finding E09 if the emulated architecture is older. */
 void fa_emu_needs(int sm, const char *instruction, emu_place_t here);
 void fa_emu_count_flop(double matmul, double other);
 void fa_emu_count_exp(double special, double polynomial);
+void fa_emu_count_rescales(double done, double skipped);
 
 /* --- CUDA's own names that kernels use directly ----------------------------------------------------- */
 static inline void __syncthreads(EMU_HERE) {

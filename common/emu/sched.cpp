@@ -356,11 +356,7 @@ static worker_t *get_worker(int sms) {
 }
 
 static fa_status_t check_launch(const launch_t *l, fa_reason_t *why) {
-  size_t most = emu_settings()->arch == 75 ? 64 * 1024
-                : emu_settings()->arch == 86 || emu_settings()->arch == 89 || emu_settings()->arch == 120
-                    ? 99 * 1024
-                : emu_settings()->arch < 90 ? 163 * 1024
-                                            : SHARED_MAX;
+  size_t most = fa_emu_shared_limit();
   if (l->threads <= 0 || l->threads > MAX_WARPS * WARP || l->threads % WARP)
     return fa_say(why, FA_FAILED, "%s: %d threads in a block; it must be a multiple of 32 up to 1024",
                   l->kernel, l->threads);

@@ -33,6 +33,17 @@ extern "C" void fa_emu_count_requests(bool on) {
   settings()->requests = on;
 }
 
+int fa_emu_arch(void) {
+  return emu_settings()->arch;
+}
+
+size_t fa_emu_shared_limit(void) {
+  int sm = emu_settings()->arch;
+  if (sm < 80) return 64 * 1024;
+  if (sm == 86 || sm == 89 || sm >= 120) return 99 * 1024;
+  return sm < 90 ? 163 * 1024 : SHARED_MAX;
+}
+
 void fa_emu_needs(int sm, const char *instruction, emu_place_t here) {
   if (emu_settings()->arch < sm)
     if (emu_is_new("E09", emu_place_id(here)))
@@ -47,6 +58,11 @@ void fa_emu_count_flop(double matmul, double other) {
 void fa_emu_count_exp(double special, double polynomial) {
   emu_worker->count->exp += special;
   emu_worker->count->exp_polynomial += polynomial;
+}
+
+void fa_emu_count_rescales(double done, double skipped) {
+  emu_worker->count->rescales += done;
+  emu_worker->count->rescales_skipped += skipped;
 }
 
 void *fa_emu_shared(size_t bytes, emu_place_t here) {

@@ -8,9 +8,13 @@
 
 /* cvt.f32.f16: exact. */
 FA_DEVICE float to_f32(fp16_t x) {
+#ifdef __CUDACC__
   float r;
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits));
   return r;
+#else
+  return fa_from_fp16(x);
+#endif
 }
 /* No instruction at all: bf16 is the upper half of an fp32. */
 FA_DEVICE float to_f32(bf16_t x) {
@@ -22,7 +26,11 @@ FA_DEVICE float to_f32(float x) {
 
 /* cvt.rn.f16.f32. */
 FA_DEVICE void from_f32(float x, fp16_t *r) {
+#ifdef __CUDACC__
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r->bits) : "f"(x));
+#else
+  *r = fa_to_fp16(x);
+#endif
 }
 /* cvt.rn.bf16.f32, from sm_80 on. */
 FA_DEVICE void from_f32(float x, bf16_t *r) {
@@ -59,6 +67,16 @@ FA_DEVICE uint32_t pack_f32(float low, float high, bf16_t) {
 #else
   return fa_to_bf16(low).bits | (uint32_t)fa_to_bf16(high).bits << 16;
 #endif
+}
+
+/* The two numbers that pack_f32 put together. */
+FA_DEVICE void unpack_f32(float *low, float *high, uint32_t x, fp16_t) {
+  *low = to_f32(fp16_t{(uint16_t)x});
+  *high = to_f32(fp16_t{(uint16_t)(x >> 16)});
+}
+FA_DEVICE void unpack_f32(float *low, float *high, uint32_t x, bf16_t) {
+  *low = fa_bits_float(x << 16);
+  *high = fa_bits_float(x & 0xffff0000u);
 }
 
 /* One element of an array whose type is known only when the kernel runs. */

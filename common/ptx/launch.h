@@ -15,9 +15,7 @@
 #ifndef FA_PTX_LAUNCH_H
 #define FA_PTX_LAUNCH_H
 
-#ifndef __CUDACC__
-#error "kernel files are compiled by nvcc"
-#endif
+#ifdef __CUDACC__
 
 #include <cuda_runtime.h>
 #include "../cuda_check.h"
@@ -25,6 +23,9 @@
 #define FA_KERNEL_NAMESPACE fa_gpu
 #define FA_KERNEL_TABLE(name) name##_gpu
 #define FA_DEVICE static __device__ __forceinline__
+/* The place of a call in the kernel: the emulator's findings name it. */
+#define FA_PLACE
+#define FA_PLACE_ONLY
 
 /* 1024 bytes: the alignment that the widest swizzle of shared memory asks for. */
 #define SHARED_DYN(type, name)                                                                               \
@@ -44,7 +45,38 @@ static inline cudaError_t fa_launch(void (*kernel)(P...), int64_t blocks, int th
   c.blockDim = dim3((unsigned)threads);
   c.dynamicSmemBytes = shared_bytes;
   c.stream = (cudaStream_t)stream;
+  if (shared_bytes > 48 * 1024) { /* what every GPU gives without being asked */
+    cudaError_t e =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (e) return e;
+  }
   return cudaLaunchKernelEx(&c, kernel, P(arguments)...);
 }
+
+/* A 32-bit address in the block's shared memory. */
+FA_DEVICE uint32_t shared_address(const void *p) {
+  return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+#else /* g++: the emulator */
+
+#include "../emu/emu.h"
+
+#define FA_KERNEL_NAMESPACE fa_emu
+#define FA_KERNEL_TABLE(name) name##_emu
+#define FA_DEVICE static inline
+#define FA_PLACE_ONLY EMU_HERE
+#define FA_PLACE , EMU_HERE
+
+#define SHARED_DYN(type, name) type &name = *(type *)fa_emu_shared(sizeof(type), {__FILE__, __LINE__})
+
+#define LAUNCH(kernel, blocks, threads, shared_bytes, stream, ...)                                           \
+  do {                                                                                                       \
+    fa_status_t fa_launch_status_ =                                                                          \
+        emu_launch(#kernel, why, kernel, blocks, threads, shared_bytes, stream, __VA_ARGS__);                \
+    if (fa_launch_status_) return fa_launch_status_;                                                         \
+  } while (0)
+
+#endif
 
 #endif

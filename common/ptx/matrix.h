@@ -57,11 +57,16 @@ FA_DEVICE void mma_m16n8k8(float (&d)[4], const uint32_t (&a)[2], uint32_t b, fp
 FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                             fp16_t FA_PLACE) {
 #ifdef __CUDACC__
+#if __CUDA_ARCH__ >= 800
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  (void)d, (void)a, (void)b0, (void)b1;
+  __trap(); /* not reached: see target_sm() in limits.h */
+#endif
 #else
   const uint32_t b[2] = {b0, b1};
   fa_emu_mma(d, a, b, 16, FA_FP16, here);
@@ -70,11 +75,16 @@ FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, 
 FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                             bf16_t FA_PLACE) {
 #ifdef __CUDACC__
+#if __CUDA_ARCH__ >= 800
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  (void)d, (void)a, (void)b0, (void)b1;
+  __trap(); /* not reached: see target_sm() in limits.h */
+#endif
 #else
   const uint32_t b[2] = {b0, b1};
   fa_emu_mma(d, a, b, 16, FA_BF16, here);
