@@ -54,7 +54,7 @@ static bool try_device(fa_run_t *run, const fa_step_t *only, fa_device_t device,
   const fa_options_t *o = run->options;
   fa_reason_t closed = {""};
   bool code = has_code(run, only, device);
-  bool open = code && fa_setup_machine(fa_machine(device), run->machine_name, &closed) == FA_OK;
+  bool open = code && fa_machine(device)->open(run->machine_name, &closed) == FA_OK;
   if (code && !open) {
     remember(miss, NO_DEVICE, &closed);
     return false;

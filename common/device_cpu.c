@@ -1,6 +1,7 @@
 /* device_cpu.c - the host as a device. */
 #define _GNU_SOURCE
 #include "device.h"
+#include "simd.h"
 #include "clock.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static fa_status_t cpu_open(char name[128], fa_reason_t *why) {
 #endif
   char model[96];
   cpu_model(model, sizeof model);
-  snprintf(name, 128, "%s, %d thread%s", model, threads, threads == 1 ? "" : "s");
+  snprintf(name, 128, "%s, %d thread%s, %s", model, threads, threads == 1 ? "" : "s", fa_isa_name());
   return FA_OK;
 }
 

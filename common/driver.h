@@ -37,8 +37,6 @@ void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p);
 /* FA_REFUSED if host or device have less memory than tensors and workspace take, with both numbers. */
 fa_status_t fa_setup_memory(const fa_problem_t *p, bool backward, const fa_step_t *step,
                             const fa_machine_t *machine, fa_reason_t *why);
-/* The machine's name for reports; for a CPU with its instruction set. */
-fa_status_t fa_setup_machine(const fa_machine_t *machine, char name[192], fa_reason_t *why);
 
 /* choose.c: which step on which device. The reason is that of the nearest miss. */
 fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why);

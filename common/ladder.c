@@ -33,7 +33,7 @@ static const fa_machine_t *pick_device(const fa_stage_t *stage, const fa_step_t 
   fa_say(why, FA_REFUSED, "this build has no GPU code: nvcc was not on PATH when it was made");
   for (int i = 0; i < 3; i++) {
     const fa_machine_t *machine = fa_machine(order[i]);
-    if (!step->on[order[i]] || fa_setup_machine(machine, rung->machine, why)) continue;
+    if (!step->on[order[i]] || machine->open(rung->machine, why)) continue;
     rung->no_device = false;
     if (!pick_type(stage, step, order[i], rung, why)) return machine;
   }

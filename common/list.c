@@ -82,7 +82,7 @@ static void list_features(const fa_stage_t *stage, const fa_step_t *step, fa_dev
 static void list_device(const fa_stage_t *stage, const fa_step_t *step, fa_device_t device, FILE *out) {
   char machine[192];
   fa_reason_t why = {""};
-  if (fa_setup_machine(fa_machine(device), machine, &why)) {
+  if (fa_machine(device)->open(machine, &why)) {
     fprintf(out, "    %s: not here: %s\n", fa_device_name(device), why.text);
     return;
   }
@@ -117,7 +117,7 @@ void fa_list_csv(const fa_stage_t *stage, FILE *out) {
   fa_reason_t why;
   for (const fa_step_t *s = stage->steps; s->name; s++)
     for (int d = 0; d < FA_DEVICES; d++) {
-      if (!s->on[d] || fa_setup_machine(fa_machine((fa_device_t)d), machine, &why)) continue;
+      if (!s->on[d] || fa_machine((fa_device_t)d)->open(machine, &why)) continue;
       for (int n = 0; n < FA_PASSES * FA_DTYPES * HEAD_DIMS; n++) {
         int pass = n / HEAD_DIMS / FA_DTYPES, type = n / HEAD_DIMS % FA_DTYPES;
         int64_t head_dim = head_dims[n % HEAD_DIMS];

@@ -1,7 +1,6 @@
 /* setup.c - from options to a run that is ready: sizes, step, device, memory, data. */
 #include "driver.h"
 #include "input.h"
-#include "simd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,15 +68,6 @@ static fa_status_t read_kv_len(fa_run_t *run, fa_reason_t *why) {
   for (int64_t b = n; b < batch; b++) run->kv_len[b] = run->kv_len[0];
   run->shape.kv_len = run->kv_len;
   return FA_OK;
-}
-
-fa_status_t fa_setup_machine(const fa_machine_t *machine, char name[192], fa_reason_t *why) {
-  char model[128] = "";
-  fa_status_t status = machine->open(model, why);
-  if (!status)
-    snprintf(name, 192, "%s%s%s", model, machine->kind == FA_CPU ? ", " : "",
-             machine->kind == FA_CPU ? fa_isa_name() : "");
-  return status;
 }
 
 /* Bytes of all arrays on one side, guards left out. In double: the sum may pass 64 bits. */
