@@ -199,7 +199,7 @@ static void splits(const subject_t *s, report_t *r) {
     fa_problem_t p = instance_problem(i);
     fa_tensors_t t;
     fa_reason_t why = {""};
-    char what[64];
+    char what[96];
     p.splits = n;
     snprintf(what, sizeof what, "%s, %d splits", i->name, n);
     if (fa_stage_supports(s->stage, s->step, &p, FA_FORWARD, s->device, &why)) {
