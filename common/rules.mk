@@ -151,9 +151,10 @@ include tests/tests.mk
 # cppcheck reads C only; the .cu files are C++17 and have nvcc's and g++'s own warnings.
 LINT_FORMAT := $(shell find common 0[1-6]_* tests -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 lint:
-	clang-format --dry-run --Werror $(LINT_FORMAT)
-	cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability,performance \
+	@clang-format --dry-run --Werror $(LINT_FORMAT)
+	@cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --enable=warning,portability,performance \
 		--suppress=missingIncludeSystem -Icommon -Itests -DFA_HAVE_GPU=0 -DFA_ISA=baseline $(filter %.c,$(LINT_FORMAT))
+	@echo 'lint: clang-format and cppcheck found nothing'
 
 help:
 	@printf '%s\n' \
