@@ -166,11 +166,15 @@ static void print_beside(const fa_report_t *naive, const fa_report_t *other) {
   bool both = naive->backward && other->backward;
   double a = both ? both_seconds(naive) : naive->timing[FA_FORWARD].median;
   double b = both ? both_seconds(other) : other->timing[FA_FORWARD].median;
+  double less = moved(naive) / moved(other);
+  char bytes[48] = "about as much", speed[48] = "about as fast here";
+  if (less > 1.2) snprintf(bytes, sizeof bytes, "%.1f times less", less);
+  if (a / b > 1.2) snprintf(speed, sizeof speed, "%.1f times as fast here", a / b);
   printf("  - `%s` does the same products as standard attention. Forward it moves %.0f MB,\n"
-         "    not %.0f (%.1f times less); %s it is %.1f times as fast;\n"
+         "    not %.0f (%s); %s it is %s;\n"
          "    it keeps %.1f MB beside its tensors, not %.1f.\n",
-         other->step->name, moved(other) / 1e6, moved(naive) / 1e6, moved(naive) / moved(other),
-         both ? "forward and backward" : "forward", a / b, other->workspace_bytes / 1e6,
+         other->step->name, moved(other) / 1e6, moved(naive) / 1e6, bytes,
+         both ? "forward and backward" : "forward", speed, other->workspace_bytes / 1e6,
          naive->workspace_bytes / 1e6);
 }
 

@@ -10,19 +10,39 @@ if [ -e "$out" ] && [ -n "$(ls -A "$out" 2>/dev/null || echo file)" ]; then
   exit 2
 fi
 mkdir -p "$out"
-regions=0
+regions=0 parts=
 for file in $(find Makefile README.md AGENTS.md LICENSE .clang-format .gitignore common tests notes "$stage" -type f | sort); do
   case $file in
-  notes/answers/* | notes/results/* | tests/mutants/*) continue ;; # not the student's
+  notes/answers/* | tests/mutants/*) continue ;; # not the student's
+  README.md) continue ;; # written below, for this stage alone
   esac
   mkdir -p "$out/$(dirname "$file")"
   case $file in
   "$stage"/*)
-    awk -f common/handout.awk "$file" > "$out/$file"
-    regions=$((regions + $(grep -c 'BEGIN SOLUTION' "$file" || true)))
+    # The lesson's links to answers and to other stages would lead nowhere: their text stays.
+    awk -f common/handout.awk "$file" |
+      sed -e '/^Answers: /d' -e 's|\[\([^]]*\)\](\.\./\(notes/answers\|0[1-6]_\)[^)]*)|\1|g' > "$out/$file"
+    here=$(grep -c 'BEGIN SOLUTION' "$file" || true)
+    regions=$((regions + here))
+    [ "$here" = 0 ] || parts="$parts
+- \`$file\`: $here"
     ;;
   *) cp "$file" "$out/$file" ;;
   esac
 done
 [ "$regions" -gt 0 ] || { echo "handout: $stage marks no solution" >&2; exit 1; }
+cat > "$out/README.md" <<TEXT
+# $stage: the parts that are yours
+
+Read [$stage/README.md]($stage/README.md). Then write what stands between YOUR CODE and END OF YOUR CODE; number of parts in each file:
+$parts
+
+    make                              build/$stage, whose --help and --list say what it can do
+    build/$stage --step NAME          runs one step, compares it with the oracle and says how it went wrong
+    make check STAGE=$stage FA_STEP=NAME FA_FAIL_FAST=1     the tests of one step, up to the first suite that fails
+    make check STAGE=$stage           all tests: this must end with "all checks passed"
+
+Everything outside the marked parts works as it is. On a bare Debian or Ubuntu: apt-get install -y make g++. AGENTS.md says how coding
+assistants should behave here.
+TEXT
 echo "handout: $out holds $stage with $regions part$([ "$regions" = 1 ] || echo s) to write; try 'make -C $out check STAGE=$stage'"

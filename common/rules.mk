@@ -23,7 +23,7 @@ endif
 say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)';)
 
 BUILD := build$(if $(filter 1,$(SANITIZE)),/sanitize)$(if $(filter 1,$(DEBUG)),/debug)
-OPT := $(if $(filter 1,$(DEBUG)),-O0 -g,$(if $(filter 1,$(SANITIZE)),-O1 -g,-O3))
+OPT := $(if $(filter 1,$(DEBUG)),-O0 -g,$(if $(filter 1,$(SANITIZE)),-O2 -g,-O3))
 comma := ,
 SANFLAGS := $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all)
 WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror)
@@ -139,7 +139,8 @@ $(foreach s,$(STAGES),$(eval $(call stage_rules,$(s))))
 $(BUILD)/demo: $(call objects,common/demo.c) $(COMMON_OBJECTS) $(foreach s,$(STAGES),$(call stage_objects,$(s))) $(BUILD)/registry_all.o
 	$(call say,LINK,$@)$(LINK) $^ -o $@ $(LIBS)
 
-demo: $(BUILD)/demo
+# The stage programs too: the demo's last words send people to them.
+demo: $(BUILD)/demo $(PROGRAMS)
 	@$(BUILD)/demo
 
 bench: $(PROGRAMS)

@@ -3,10 +3,21 @@
 # time-out. Prints "N passed, N failed".
 set -u
 passed=0 failed=0
+
+# Every relative link of a README leads to something.
+no_dead_links() (
+  for page in README.md "$stage/README.md"; do
+    cd "$1/$(dirname "$page")" || exit 1
+    for link in $(sed -n 's/](\([^)#]*\)[^)]*)/\n](\1\n/gp' "$(basename "$page")" | sed -n 's/^](//p' | grep -v '^http'); do
+      [ -e "$link" ] || { echo "dead link in $page: $link"; exit 1; }
+    done
+  done
+)
 for stage in ${STAGE:-$(ls -d 0[1-6]_*/ | tr -d /)}; do
   out=$(mktemp -d)/student log=$(mktemp)
   if sh common/handout.sh "$stage" "$out" > "$log" 2>&1 &&
     ! grep -rq -e 'BEGIN SOLUTION' -e 'STUB:' "$out/$stage" &&
+    no_dead_links "$out" &&
     [ -f "$out/AGENTS.md" ] && [ ! -e "$out/notes/answers" ] && [ ! -e "$out/tests/mutants" ] &&
     make -C "$out" --no-print-directory all "build/tests/check_$stage" STAGE="$stage" WERROR=1 >> "$log" 2>&1; then
     # The forward and backward suites suffice to see that the missing parts are missed.
