@@ -60,7 +60,8 @@ typedef struct fa_reason {
 } fa_reason_t;
 
 /* A tensor [batch][heads][rows][dim]. Strides count elements; the last dimension is contiguous.
- * An input's stride may be 0 (broadcast); an output's elements must not overlap. */
+ * An input's stride may be 0 (broadcast); an output's elements must not overlap, and no output may share
+ * an element with another tensor. data begins at a multiple of an element's size. */
 typedef struct fa_tensor {
   void *data;
   int64_t stride_batch, stride_head, stride_row;
@@ -121,7 +122,8 @@ typedef struct fa_problem {
 
 /* Pointers are device pointers for FA_GPU, and host pointers for FA_CPU and FA_EMU.
  * `step` names a step of the stage; NULL takes the last one marked main that supports the problem.
- * All four are safe to call with anything: what is not offered is refused before any work starts. */
+ * All four are safe to call with anything: what is not offered is refused before any work starts. Several
+ * threads may call them at once, each with its own outputs and workspace. */
 FA_API fa_status_t fa_supports(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device,
                                fa_reason_t *why);
 FA_API size_t fa_workspace_size(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device);

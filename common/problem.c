@@ -34,7 +34,11 @@ float fa_default_scale(int64_t head_dim) {
   return head_dim > 0 ? (float)(1.0 / sqrt((double)head_dim)) : 1.0f;
 }
 
-/* No product of sizes below may pass 2^60 elements, so that 64-bit offsets never wrap. */
+/* No product of sizes below may pass 2^60 elements, so that 64-bit offsets never wrap. Heads and head sizes
+ * alone are bounded as well: kernels multiply them by block sizes and numbers of threads, and walk the heads
+ * even where there are no rows. */
+enum { MOST_HEADS_AND_DIM = INT32_MAX };
+
 static bool fits(const int64_t *sizes, int n) {
   int64_t product = 1;
   for (int i = 0; i < n; i++)
@@ -65,10 +69,13 @@ static bool overlaps(const fa_tensor_t *t, int64_t batch, int64_t heads, int64_t
 }
 
 static fa_status_t check_tensor(const fa_tensor_t *t, const char *name, bool output, bool need_data,
-                                const int64_t size[4], fa_reason_t *why) {
+                                const int64_t size[4], fa_dtype_t dtype, fa_reason_t *why) {
   if (size[0] == 0 || size[1] == 0 || size[2] == 0) return FA_OK; /* empty: nothing is read or written */
   if (need_data && !t->data) return fa_say(why, FA_INVALID, "the pointer of %s is not set", name);
   if (!t->data) return FA_OK; /* only the shape was asked about; strides come with the data */
+  if ((uintptr_t)t->data % fa_dtype_size(dtype))
+    return fa_say(why, FA_INVALID, "%s does not begin at a multiple of its element's size, %zu bytes", name,
+                  fa_dtype_size(dtype));
   if (t->stride_batch < 0 || t->stride_head < 0 || t->stride_row < 0)
     return fa_say(why, FA_INVALID, "%s has a negative stride", name);
   int64_t reach[3][2] = {{size[0], t->stride_batch}, {size[1], t->stride_head}, {size[2], t->stride_row}};
@@ -90,6 +97,10 @@ static fa_status_t check_shape(const fa_problem_t *p, fa_reason_t *why) {
     if (sizes[i].value < sizes[i].least)
       return fa_say(why, FA_INVALID, "%s is %lld; it must be at least %lld", sizes[i].name,
                     (long long)sizes[i].value, (long long)sizes[i].least);
+  for (size_t i = 3; i < sizeof sizes / sizeof *sizes; i++)
+    if (sizes[i].value > MOST_HEADS_AND_DIM)
+      return fa_say(why, FA_INVALID, "%s is too large: %lld; it must be at most %d", sizes[i].name,
+                    (long long)sizes[i].value, MOST_HEADS_AND_DIM);
   if (p->heads_q % p->heads_kv)
     return fa_say(why, FA_INVALID, "heads_q (%lld) must be a multiple of heads_kv (%lld)",
                   (long long)p->heads_q, (long long)p->heads_kv);
@@ -132,11 +143,14 @@ fa_status_t fa_problem_check(const fa_problem_t *p, fa_pass_t pass, bool need_da
                  {&p->dk, "dk", true, k, back},   {&p->dv, "dv", true, v, back}};
   for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
     if (tensors[i].used) {
-      status =
-          check_tensor(tensors[i].t, tensors[i].name, tensors[i].output, need_data, tensors[i].size, why);
+      bool wide = tensors[i].size == o; /* O and dO */
+      status = check_tensor(tensors[i].t, tensors[i].name, tensors[i].output, need_data, tensors[i].size,
+                            wide ? p->dtype_out : p->dtype, why);
       if (status) return status;
     }
   if (need_data && !p->lse && p->batch && p->seq_q)
     return fa_say(why, FA_INVALID, "the pointer of lse is not set");
+  if ((uintptr_t)p->lse % sizeof *p->lse)
+    return fa_say(why, FA_INVALID, "lse does not begin at a multiple of its element's size, 4 bytes");
   return FA_OK;
 }

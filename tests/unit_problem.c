@@ -79,7 +79,10 @@ START_TEST(bad_sizes) {
   BAD((p.heads_q = 4, p.heads_kv = 0), "heads_kv is 0");
   BAD((p.seq_q = (int64_t)1 << 31, p.seq_k = (int64_t)1 << 31), "too large");
   BAD(p.batch = INT64_MAX, "too large");
-  BAD((p.head_dim = (int64_t)1 << 59, p.seq_k = 0), "too large");
+  BAD((p.head_dim = (int64_t)1 << 31, p.seq_k = 0), "head_dim is too large: 2147483648");
+  BAD((p.head_dim_v = (int64_t)1 << 55, p.batch = 0), "head_dim_v is too large");
+  BAD((p.heads_q = (int64_t)1 << 58, p.heads_kv = 1, p.seq_q = 0), "heads_q is too large");
+  BAD((p.heads_q = p.heads_kv = (int64_t)1 << 31, p.seq_q = p.seq_k = 0), "is too large");
 }
 END_TEST
 
@@ -139,6 +142,12 @@ START_TEST(bad_strides) {
   BAD((p.o.stride_head = 6, p.o.stride_row = 24, p.o.stride_batch = 120),
       NULL); /* [batch][rows][heads][dim] */
   BAD((p.o.stride_head = 6, p.o.stride_row = 23), "o is written");
+  BAD(p.q.data = (char *)p.q.data + 2, "q does not begin at a multiple");
+  BAD(p.o.data = (char *)p.o.data + 1, "o does not begin at a multiple");
+  BAD_BACK(p.dv.data = (char *)p.dv.data + 3, "dv does not begin at a multiple");
+  BAD(p.lse = (float *)(void *)((char *)p.lse + 2), "lse does not begin at a multiple");
+  BAD((p.dtype = p.dtype_out = FA_FP16, p.q.data = (char *)p.q.data + 2), NULL);
+  BAD((p.dtype = FA_FP16, p.o.data = (char *)p.o.data + 2), "o does not begin at a multiple");
   BAD((p.batch = 1, p.o.stride_batch = 0), NULL); /* a dimension of 1 may have any stride */
 }
 END_TEST
