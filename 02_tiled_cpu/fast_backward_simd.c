@@ -50,26 +50,37 @@ static blocks_t carve(const fa_problem_t *p, const fa_fast_backward_map_t *at, f
                     .dv_padded = fa_fast_up(p->head_dim_v, FA_FAST_PAD)};
 }
 
-/* D_i = sum_c dO_ic O_ic for rows begin .. begin+n of one head, and dQ = 0. Each sum runs in the order of the
- * products dP = dO V^T, so that a row that sees one key, whose O is that V, gets dS = P (dP - D) = 0 exactly.
- * Eight rows at a time hide the latency of the additions. */
+/* D_i = sum_c dO_ic O_ic for rows begin .. begin+n of one head, and dQ = 0. A row is a lane, so that each sum
+ * runs in the order of the products dP = dO V^T and is rounded as they are: a row that sees one key, whose O is
+ * that V, gets dS = P (dP - D) = 0 exactly. (Of a loop over single numbers a compiler may make multiplications
+ * and additions apart.) */
 void FA_SIMD(fa_fast_row_sums)(const fa_problem_t *p, int64_t b, int64_t h, int64_t begin, int64_t n,
                                float *D, fa_count_t *count) {
-  for (int64_t at = 0; at < n; at += 8) {
-    int64_t rows = n - at < 8 ? n - at : 8;
-    const float *o[8], *d_o[8];
-    float sum[8] = {0};
-    for (int64_t r = 0; r < 8; r++) {
+  for (int64_t at = 0; at < n; at += LANES) {
+    int64_t rows = n - at < LANES ? n - at : LANES, c = 0;
+    const float *o[LANES], *d_o[LANES];
+    for (int64_t r = 0; r < LANES; r++) {
       int64_t i = begin + (at + r < n ? at + r : at);
       o[r] = row_in(&p->o, b, h, i);
       d_o[r] = row_in(&p->d_o, b, h, i);
     }
-    for (int64_t c = 0; c < p->head_dim_v; c++)
-      for (int64_t r = 0; r < 8; r++) sum[r] += d_o[r][c] * o[r][c];
+    vec sum = splat(0);
+    for (; c + LANES <= p->head_dim_v; c += LANES) {
+      vec x[LANES], y[LANES];
+      for (int r = 0; r < LANES; r++) x[r] = load_anywhere(o[r] + c), y[r] = load_anywhere(d_o[r] + c);
+      transpose(x);
+      transpose(y);
+      for (int a = 0; a < LANES; a++) sum += y[a] * x[a];
+    }
+    for (; c < p->head_dim_v; c++) {
+      vec x = {0}, y = {0};
+      for (int r = 0; r < LANES; r++) x[r] = o[r][c], y[r] = d_o[r][c];
+      sum += y * x;
+    }
     for (int64_t r = 0; r < rows; r++) {
       D[at + r] = sum[r];
       float *dq = row_out(&p->dq, b, h, begin + at + r);
-      for (int64_t c = 0; c < p->head_dim; c++) dq[c] = 0;
+      for (c = 0; c < p->head_dim; c++) dq[c] = 0;
     }
   }
   count->hbm_read += 8 * (double)(n * p->head_dim_v);
