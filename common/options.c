@@ -223,8 +223,9 @@ fa_status_t fa_options_parse(fa_options_t *o, fa_program_t program, int argc, ch
   if (status || o->help || o->version) return status;
   if (o->load[3] && !o->backward)
     return fa_say(why, FA_INVALID, "the fourth file of --load, do.npy, goes with --backward: add it");
-  if (o->csv && o->json && !strcmp(o->csv, "-") && !strcmp(o->json, "-"))
-    return fa_say(why, FA_INVALID, "--csv and --json cannot both go to standard output: give one a file");
+  if (o->csv && o->json && !strcmp(o->csv, o->json))
+    return fa_say(why, FA_INVALID, "--csv and --json cannot both go to %.60s: give one another file",
+                  strcmp(o->csv, "-") ? o->csv : "standard output");
   if (!o->bench && !o->count && !o->model) o->check = true;
   return FA_OK;
 }

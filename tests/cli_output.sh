@@ -69,6 +69,7 @@ holds "a refused run: the record says so" grep -q '"status": "invalid"' "$tmp/f.
 refuses 2 "cannot write .*/no/such/a.csv" $small --csv "$tmp/no/such/a.csv"
 refuses 2 "cannot write" $small --json "$tmp"
 refuses 2 "both go to standard output" $small --csv - --json -
+refuses 2 "both go to $tmp/same" $small --csv "$tmp/same" --json "$tmp/same"
 refuses 2 "cannot make the folder" $small --save "$tmp/no/such/folder"
 touch "$tmp/file"
 refuses 2 "wants a folder" $small --save "$tmp/file"
