@@ -93,6 +93,23 @@ START_TEST(fences_are_set) {
 }
 END_TEST
 
+/* A run never sees what the one before it left in an output. */
+START_TEST(outputs_begin_anew) {
+  fa_problem_t p = shape(FA_BF16);
+  fa_tensors_t t;
+  fa_reason_t why = {""};
+  host_tensors(&t, &p, true, FA_PADDED);
+  for (int k = 0; k < 5; k++) memset(t.block[outputs[k]].host, 0, t.block[outputs[k]].bytes);
+  ck_assert_int_eq(fa_tensors_upload(&t, &why), FA_OK);
+  for (int k = 0; k < 5; k++) {
+    fa_dtype_t its = fa_array_dtype(&t.host, outputs[k]);
+    for (int64_t n = 0; n < (int64_t)(t.block[outputs[k]].bytes / fa_dtype_size(its)); n++)
+      ck_assert_float_eq(fa_load(its, t.block[outputs[k]].host, n), fa_round_to(its, FA_SENTINEL));
+  }
+  fa_tensors_free(&t);
+}
+END_TEST
+
 /* Every single element outside an output: written, it is reported by name; inside, it is not. */
 START_TEST(every_stray_write_is_reported) {
   for (int l = 0; l < 3; l++)
@@ -162,7 +179,12 @@ START_TEST(too_much_memory) {
 END_TEST
 
 Suite *unit_tensors(void) {
-  const TTest *const tests[] = {layouts_are_what_they_say, fences_are_set,  every_stray_write_is_reported,
-                                kv_len_is_copied,          too_much_memory, NULL};
+  const TTest *const tests[] = {layouts_are_what_they_say,
+                                fences_are_set,
+                                every_stray_write_is_reported,
+                                outputs_begin_anew,
+                                kv_len_is_copied,
+                                too_much_memory,
+                                NULL};
   return suite_of("tensors and fences", tests);
 }

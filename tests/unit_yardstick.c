@@ -85,6 +85,39 @@ START_TEST(yardstick) {
 }
 END_TEST
 
+/* dS is rounded to the type before it is multiplied. Two queries see both keys alike (P = 1/2), and in key 0 their
+ * dS are 1/4 + 2^-14, which fp16 does not have, and 1/4: with q = 1 and -1 the difference is lost. */
+START_TEST(dS_is_rounded) {
+  fa_problem_t p = {.batch = 1,
+                    .heads_q = 1,
+                    .heads_kv = 1,
+                    .seq_q = 2,
+                    .seq_k = 2,
+                    .head_dim = 1,
+                    .head_dim_v = 2,
+                    .dtype = FA_FP16,
+                    .dtype_out = FA_FP16,
+                    .scale = 1};
+  static const double d_o[2][2] = {{1, 1}, {1, 0}}, v[2][2] = {{1, 0x1p-12}, {0, 0}};
+  fa_tensors_t t;
+  fa_expected_t e;
+  host_tensors(&t, &p, true, FA_BHND);
+  for (int64_t r = 0; r < 2; r++) {
+    store_at(&t.host, FA_Q, 0, 0, r, 0, r ? -1 : 1);
+    store_at(&t.host, FA_K, 0, 0, r, 0, 0);
+    for (int64_t c = 0; c < 2; c++) {
+      store_at(&t.host, FA_V, 0, 0, r, c, v[r][c]);
+      store_at(&t.host, FA_DO, 0, 0, r, c, d_o[r][c]);
+    }
+  }
+  expect_values(&e, &t.host, true);
+  ck_assert_double_eq(e.dk[0], 0x1p-14);
+  ck_assert_float_eq(e.dk_yard[0], 0);
+  fa_expected_free(&e);
+  fa_tensors_free(&t);
+}
+END_TEST
+
 static void same(const void *a, const void *b, size_t bytes) {
   ck_assert_int_eq(memcmp(a, b, bytes), 0);
 }
@@ -157,6 +190,7 @@ START_TEST(sampling) {
 END_TEST
 
 Suite *unit_yardstick(void) {
-  const TTest *const tests[] = {descale_factors, yardstick, threads_change_nothing, sampling, NULL};
+  const TTest *const tests[] = {descale_factors,        yardstick, dS_is_rounded,
+                                threads_change_nothing, sampling,  NULL};
   return suite_of("the yardstick, threads and samples", tests);
 }
