@@ -13,7 +13,7 @@ no_dead_links() (
     done
   done
 )
-for stage in ${STAGE:-$(ls -d 0[1-6]_*/ | tr -d /)}; do
+for stage in ${STAGE:?which stages}; do
   out=$(mktemp -d)/student log=$(mktemp)
   if sh common/handout.sh "$stage" "$out" > "$log" 2>&1 &&
     ! grep -rq -e 'BEGIN SOLUTION' -e 'STUB:' "$out/$stage" &&

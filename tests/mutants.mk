@@ -7,4 +7,4 @@ handout:
 	@sh common/handout.sh '$(STAGE)' '$(OUT)'
 
 check-handout:
-	@STAGE='$(STAGE)' sh tests/handout.sh
+	@STAGE='$(BUILT)' sh tests/handout.sh

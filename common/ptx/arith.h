@@ -31,4 +31,13 @@ FA_DEVICE float exp2_approx(float x) {
 #endif
 }
 
+/* No instruction. The compiler must take x for a number that it sees for the first time, so that what follows from x is
+ * computed here, and not far ahead of here, where it would occupy registers until now. */
+FA_DEVICE int not_ahead(int x) {
+#ifdef __CUDACC__
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 #endif

@@ -1,0 +1,59 @@
+/* config.h - block sizes of this stage, each with its reason. The place to try others.
+ *
+ * The paper's names: Br queries and Bc keys in a block; M is the size of SRAM in elements, shared memory here.
+ * Bc = ceil(M / 4d), because K_j, V_j, Q_i and O_i share it, and Br = min(Bc, d), so that S_ij takes no more than
+ * one of them. */
+#ifndef FA1_CONFIG_H
+#define FA1_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rows of a head are counted in 32 bits: the sum of two lengths, rounded up to whole blocks, must still fit. */
+#define FA1_LONGEST ((int64_t)1 << 29)
+
+/* --- step `paper` ------------------------------------------------------------------------------------------
+ * One choice for all GPUs: everything that Algorithm 4 keeps in SRAM fits the 64 KB of sm_75. */
+#define PAPER_THREADS 256                      /* 16 x 16; each owns a register tile of every product */
+#define PAPER_KEYS(d) ((d) == 32 ? 128 : 64)   /* Bc: at d = 128, K_j and V_j take 33 KB */
+#define PAPER_QUERIES(d) ((d) == 64 ? 64 : 32) /* Br: at d = 96 and 128, 64 would not fit */
+
+/* --- step `tensorcore` -------------------------------------------------------------------------------------
+ * A row of a tile is this much longer than d: 16 bytes more, so that 8 rows lie in 8 different groups of 4 banks. */
+#define ROW_PADDING 8
+
+/* Forward. A warp does its own rows of Q_i against all of K_j and V_j. 32 rows (two tiles of 16) use every fragment of
+ * K and V that comes from shared memory twice; from d = 96 on, O of 32 rows would take most of the registers. */
+#define FORWARD_WARPS 4
+#define FORWARD_ROWS(d) ((d) <= 64 ? 32 : 16) /* of a warp; Br is FORWARD_WARPS times that */
+#define FORWARD_CHUNK 64                      /* keys whose scores are in registers at a time; divides Bc */
+#define FORWARD_KEYS_MOST 256                 /* Bc: beyond, the paper found no gain (its figure 2, middle) */
+
+/* Shared memory of a forward block: K_j, V_j and each warp's rows of Q_i. */
+static inline size_t forward_bytes(int d, int Bc) {
+  return (size_t)(2 * Bc + FORWARD_WARPS * FORWARD_ROWS(d)) * (size_t)(d + ROW_PADDING) * 2;
+}
+
+/* Bc: O_i goes to HBM and back once for each block of keys, so the larger the better, as long as two thread blocks
+ * share an SM: one computes while the other waits for its K_j and V_j. An SM has 1 KB more than a block may have, and
+ * takes 1 KB for itself from each. */
+static inline int forward_keys(int d, size_t shared_bytes) {
+  int Bc = FORWARD_KEYS_MOST;
+  while (Bc > FORWARD_CHUNK && 2 * (forward_bytes(d, Bc) + 1024) > shared_bytes + 1024) Bc -= FORWARD_CHUNK;
+  return Bc;
+}
+
+/* Backward. A warp does its own keys, with dK and dV in registers: 32 keys, or 16 from d = 96 on, are 128 registers at
+ * most. Bc is that times the number of warps, which is what shared memory allows: the launcher takes the largest. */
+#define BACKWARD_KEYS(d) ((d) <= 64 ? 32 : 16)
+#define BACKWARD_CHUNK 32 /* queries whose scores are in registers at a time; divides Br */
+/* Fragments that the inner loops have in registers at a time: of this many steps of 16. Two hide more of the latency of
+ * shared memory; but where sm_90's compiler just finds the registers, others would spill. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+enum { BACKWARD_DEPTH = 2 };
+#else
+enum { BACKWARD_DEPTH = 1 };
+#endif
+#define BACKWARD_QUERIES(d, warps) ((d) <= 64 || (warps) == 8 ? 64 : 32) /* Br */
+
+#endif

@@ -1,0 +1,445 @@
+/* tensorcore_backward.cu - step `tensorcore`, backward: Algorithm 4 of the FlashAttention paper on tensor cores.
+ *
+ * The loops and the traffic are the paper's: K_j, V_j, dK_j and dV_j stay on chip while all Q_i and dO_i pass by, and
+ * dQ_i comes from HBM and goes back at every inner step. Each warp has its own keys, and computes transposed:
+ *
+ *     S^T = K Q^T    dP^T = V dO^T    P^T = exp(tau S^T - LSE)    dS^T = P^T o (dP^T - D)
+ *     dV += P^T dO   dK += dS^T Q     where P^T and dS^T are A operands as they lie in registers
+ *
+ * so that dK and dV of its keys never leave its registers. Only dQ = dS K sums over the keys of all warps: dS^T goes
+ * through shared memory, and each warp takes another part of dQ_i.
+ *
+ *   shared memory   K V [Bc][d]   Q dO [2][Br][d]: these and the next   dS^T [Bc][Br]   {LSE, D} [2][Br]
+ *   registers       dK dV 32 keys x d of each warp (16 from d = 96), S^T and dP^T of 32 queries
+ *
+ * D = rowsum(dO o O) is computed once in a kernel before, where the paper computes it again for every j. */
+#include "tensorcore.h"
+#include "tensorcore.cuh"
+
+namespace FA_KERNEL_NAMESPACE {
+
+/* --- D, and what P needs to know about a row ------------------------------------------------------------- */
+
+/* lse is +inf for a row that sees nothing, or does not exist: its P = exp(S - lse) is then 0. */
+typedef struct row_stats {
+  float lse, d;
+} row_stats_t;
+
+enum {
+  STATS_THREADS = 128,
+  STATS_LANES = 8, /* of a row: four rows of a warp keep 32 loads of 16 bytes under way */
+  STATS_BLOCK = 64 /* rows are rounded up to the largest Br */
+};
+
+template <class T, int D>
+static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem_t p, row_stats_t *stats) {
+  const int64_t rows = whole_rows(p.seq_q, STATS_BLOCK);
+  const int64_t at = (int64_t)blockIdx.x * (STATS_THREADS / STATS_LANES) + threadIdx.x / STATS_LANES;
+  const int64_t head = at / rows, b = head / p.heads_q,
+                h = head % p.heads_q; /* rows is a multiple of a block's */
+  const int i = (int)(at % rows), lane = threadIdx.x % STATS_LANES;
+  const shape_t s = shape_of(p, b);
+  const bool there = i >= blind_queries(s) && i < s.queries;
+  float sum = 0;
+  if (there) {
+    const T *o = (const T *)p.o.data + fa_row(&p.o, b, h, i),
+            *d_o = (const T *)p.d_o.data + fa_row(&p.d_o, b, h, i);
+#pragma unroll
+    for (int c = 0; c < D; c += STATS_LANES) sum = fmaf(to_f32(o[c + lane]), to_f32(d_o[c + lane]), sum);
+  }
+  for (int mask = 1; mask < STATS_LANES; mask *= 2) sum += shfl_xor_f32(sum, mask);
+  count_flop(0, 2 * D / STATS_LANES);
+  if (lane) return;
+  const float lse = there ? p.lse[head * s.queries + i] : -INFINITY;
+  stats[at] = {lse == -INFINITY ? INFINITY : lse, sum};
+}
+
+/* --- the main kernel --------------------------------------------------------------------------------------- */
+
+template <class T, int D, int WARPS> struct backward_shape {
+  enum {
+    KEYS = BACKWARD_KEYS(D), /* of a warp */
+    TILES = KEYS / 16,
+    Bc = WARPS * KEYS,
+    Br = BACKWARD_QUERIES(D, WARPS),
+    N_TILES = BACKWARD_CHUNK / 8,
+    THREADS = 32 * WARPS,
+    /* dQ_i is dealt to the warps in parts of 16 rows and half of the columns (d = 128: a quarter, to save registers). */
+    DQ_COLUMNS = D == 128 ? 32 : D / 2,
+    DQ_TILES = DQ_COLUMNS / 8,
+    DQ_ACROSS = D / DQ_COLUMNS,
+    DQ_PARTS = Br / 16 * DQ_ACROSS
+  };
+};
+
+template <class T, int D, int WARPS> struct backward_shared_t {
+  typedef backward_shape<T, D, WARPS> S;
+  row_t<T, D> K[S::Bc], V[S::Bc], Q[2][S::Br], dO[2][S::Br];
+  row_t<T, S::Br> dS[S::Bc]; /* transposed: a row for each key */
+  row_stats_t stats[2][S::Br];
+};
+
+/* What a warp holds in registers for its keys: x[t][n][2 k + e] is key 16 t + 8 k + lane/4, column 8 n + 2 (lane%4) + e;
+ * a column of x is a query, one of dk and dv a component. */
+template <class T, int D, int WARPS> struct backward_warp {
+  typedef backward_shape<T, D, WARPS> S;
+  float dk[S::TILES][D / 8][4], dv[S::TILES][D / 8][4];
+  float x[S::TILES][S::N_TILES][4];         /* S^T, then dP^T */
+  uint32_t pt[S::TILES][S::N_TILES / 2][4]; /* P^T, 16-bit: an A operand for each 16 queries */
+  uint32_t ds[S::TILES][S::N_TILES / 2][4]; /* dS^T, likewise */
+};
+
+template <class X, int A, int B> FA_DEVICE void clear(X (&x)[A][B][4]) {
+#pragma unroll
+  for (int a = 0; a < A; a++)
+#pragma unroll
+    for (int b = 0; b < B; b++) x[a][b][0] = x[a][b][1] = x[a][b][2] = x[a][b][3] = 0;
+}
+
+/* out = A B^T for the warp's rows of A (K or V) and 32 rows of B (Q or dO). */
+template <class T, int D, int TILES>
+FA_DEVICE void keys_by_queries(float (&out)[TILES][4][4], const row_t<T, D> *a_rows,
+                               const row_t<T, D> *b_rows) {
+  clear(out);
+#pragma unroll BACKWARD_DEPTH
+  for (int k = 0; k < D / 16; k++) {
+    uint32_t a[TILES][4];
+#pragma unroll
+    for (int t = 0; t < TILES; t++) ldmatrix_x4(a[t], by_rows(a_rows, 16 * t, 16 * k));
+#pragma unroll
+    for (int n = 0; n < 4; n += 2) {
+      uint32_t b[4];
+      ldmatrix_x4(b, by_columns(b_rows, 8 * n, 16 * k));
+#pragma unroll
+      for (int t = 0; t < TILES; t++) {
+        multiply(out[t][n], a[t], b[0], b[1], T{});
+        multiply(out[t][n + 1], a[t], b[2], b[3], T{});
+      }
+    }
+  }
+}
+
+/* sum += A B, where A (P^T or dS^T) is in registers and B is 32 rows of dO or Q. */
+template <class T, int D, int TILES>
+FA_DEVICE void add_product(float (&sum)[TILES][D / 8][4], const uint32_t (&a)[TILES][2][4],
+                           const row_t<T, D> *b_rows) {
+#pragma unroll
+  for (int k = 0; k < BACKWARD_CHUNK / 16; k++)
+#pragma unroll
+    for (int n = 0; n < D / 8; n += 2) {
+      uint32_t b[4];
+      ldmatrix_x4_trans(b, by_rows(b_rows, 16 * k, 8 * n));
+#pragma unroll
+      for (int t = 0; t < TILES; t++) {
+        multiply(sum[t][n], a[t][k], b[0], b[1], T{});
+        multiply(sum[t][n + 1], a[t][k], b[2], b[3], T{});
+      }
+    }
+}
+
+/* x = 0 where queries i .. may not see keys key .. */
+template <int TILES> FA_DEVICE void hide(float (&x)[TILES][4][4], const shape_t &shape, int i, int key) {
+#pragma unroll
+  for (int s = 0; s < 2 * TILES; s++) {
+    const int j = key + 8 * s + lane_id() / 4;
+    const int since = j >= shape.keys ? BACKWARD_CHUNK : first_query(shape, j) - i - lane_id() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+#pragma unroll
+      for (int e = 0; e < 2; e++)
+        if (8 * n + e < since) x[s / 2][n][s % 2 * 2 + e] = 0;
+  }
+}
+
+/* S^T becomes P^T = exp(tau S^T - LSE). */
+template <int TILES>
+FA_DEVICE void probabilities(float (&x)[TILES][4][4], const row_stats_t *stats, float tau) {
+#pragma unroll
+  for (int n = 0; n < 4; n++) {
+    float lse_d[4]; /* of two neighbouring queries */
+    ld_shared_f32x4(lse_d, stats + 8 * n + lane_id() % 4 * 2);
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+      for (int e = 0; e < 4; e++)
+        x[t][n][e] = exp2_approx((mul_rn(tau, x[t][n][e]) - lse_d[e % 2 * 2]) * LOG2E);
+  }
+}
+
+/* dP^T becomes dS^T = P^T o (dP^T - D). */
+template <class T, int TILES>
+FA_DEVICE void score_gradients(float (&x)[TILES][4][4], const uint32_t (&pt)[TILES][2][4],
+                               const row_stats_t *stats, T type) {
+#pragma unroll
+  for (int n = 0; n < 4; n++) {
+    float lse_d[4];
+    ld_shared_f32x4(lse_d, stats + 8 * n + lane_id() % 4 * 2);
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+      for (int k = 0; k < 2; k++) {
+        float p0, p1;
+        unpack_f32(&p0, &p1, pt[t][n / 2][n % 2 * 2 + k], type);
+        /* BEGIN SOLUTION */
+        /* STUB: x[t][n][2 * k] = 0 * (p0 + lse_d[1]); */
+        /* STUB: x[t][n][2 * k + 1] = 0 * (p1 + lse_d[3]); */
+        x[t][n][2 * k] = p0 * (x[t][n][2 * k] - lse_d[1]);
+        x[t][n][2 * k + 1] = p1 * (x[t][n][2 * k + 1] - lse_d[3]);
+        /* END SOLUTION */
+      }
+  }
+}
+
+/* In 16 bit: an A operand for each 16 queries. */
+template <class T, int TILES>
+FA_DEVICE void pack(uint32_t (&a)[TILES][2][4], const float (&x)[TILES][4][4], T type) {
+#pragma unroll
+  for (int t = 0; t < TILES; t++)
+#pragma unroll
+    for (int k = 0; k < 2; k++) pack_block(a[t][k], x[t][2 * k], x[t][2 * k + 1], type);
+}
+
+/* dS^T of the warp's keys and 32 queries to shared memory: 4 bytes are two queries. */
+template <class T, int BR, int TILES>
+FA_DEVICE void store_ds(row_t<T, BR> *rows, int column, const uint32_t (&ds)[TILES][2][4]) {
+#pragma unroll
+  for (int t = 0; t < TILES; t++)
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+#pragma unroll
+      for (int r = 0; r < 4; r++)
+        st_shared_b32(
+            &rows[16 * t + 8 * (r % 2) + lane_id() / 4].x[column + 16 * k + 8 * (r / 2) + lane_id() % 4 * 2],
+            ds[t][k][r]);
+}
+
+/* One chunk of 32 queries: what the warp's keys get from it, and dS^T for dQ. */
+template <class T, int D, int WARPS>
+FA_DEVICE void inner_step(backward_warp<T, D, WARPS> &w, backward_shared_t<T, D, WARPS> &m, int stage, int q0,
+                          int key0, int i, int key, const shape_t &shape, float tau) {
+  typedef backward_shape<T, D, WARPS> S;
+  /* q0, key0: within the tiles; i, key: the same rows in their sequences. */
+  row_t<T, S::Br> *ds_rows = m.dS + key0;
+  if (key >=
+      visible(shape, min_of(i + BACKWARD_CHUNK, shape.queries) - 1)) { /* no query sees any of the keys */
+    clear(w.ds);
+    store_ds(ds_rows, q0, w.ds);
+    return;
+  }
+  const bool partly = key + S::KEYS > visible(shape, i); /* the first query sees the least */
+  keys_by_queries(w.x, m.K + key0, m.Q[stage] + q0);
+  probabilities(w.x, m.stats[stage] + q0, tau);
+  if (partly) hide(w.x, shape, i, key);
+  pack(w.pt, w.x, T{});
+  add_product(w.dv, w.pt, m.dO[stage] + q0);
+
+  keys_by_queries(w.x, m.V + key0, m.dO[stage] + q0);
+  score_gradients(w.x, w.pt, m.stats[stage] + q0, T{});
+  if (partly) hide(w.x, shape, i, key); /* 0, even where dP is NaN */
+  pack(w.ds, w.x, T{});
+  store_ds(ds_rows, q0, w.ds);
+  add_product(w.dk, w.ds, m.Q[stage] + q0);
+  count_flop(0, S::TILES * S::N_TILES * 4 * 5);
+}
+
+/* dQ_i += dS K, by parts. `keys`: how many of the block's are seen at all. first, last: of the blocks that dQ_i meets. */
+template <class T, int D, int WARPS>
+FA_DEVICE void update_dq(const backward_shared_t<T, D, WARPS> &m, float *dq, T *result, int64_t stride,
+                         int i0, const shape_t &shape, int keys, float tau, bool first, bool last,
+                         bool pairs) {
+  typedef backward_shape<T, D, WARPS> S;
+#pragma unroll 1
+  for (int part = threadIdx.x / 32; part < S::DQ_PARTS; part += WARPS) {
+    const int row = part / S::DQ_ACROSS * 16, column = part % S::DQ_ACROSS * S::DQ_COLUMNS;
+    float *place = dq + ((int64_t)part * S::DQ_TILES * 32 + lane_id()) * 4;
+    float sum[S::DQ_TILES][4], old[S::DQ_TILES][4];
+#pragma unroll
+    for (int n = 0; n < S::DQ_TILES; n++) {
+      sum[n][0] = sum[n][1] = sum[n][2] = sum[n][3] = 0;
+      if (first)
+        old[n][0] = old[n][1] = old[n][2] = old[n][3] = 0;
+      else
+        ld_global_f32x4(old[n], place + n * 32 * 4); /* on its way while the product is computed */
+    }
+#pragma unroll BACKWARD_DEPTH
+    for (int k = 0; k < keys; k += 16) {
+      uint32_t a[4], b[4];
+      ldmatrix_x4_trans(a, by_columns(m.dS, k, row));
+#pragma unroll
+      for (int n = 0; n < S::DQ_TILES; n += 2) {
+        ldmatrix_x4_trans(b, by_rows(m.K, k, column + 8 * n));
+        multiply(sum[n], a, b[0], b[1], T{});
+        multiply(sum[n + 1], a, b[2], b[3], T{});
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < S::DQ_TILES; n++) {
+#pragma unroll
+      for (int e = 0; e < 4; e++) sum[n][e] += old[n][e];
+      if (!last) {
+        st_global_f32x4(place + n * 32 * 4, sum[n]);
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < 2; k++) {
+        const int i = i0 + row + 8 * k + lane_id() / 4;
+        if (i < shape.queries)
+          store_pair(result + i * stride + column + 8 * n + lane_id() % 4 * 2, tau * sum[n][2 * k],
+                     tau * sum[n][2 * k + 1], pairs);
+      }
+    }
+  }
+}
+
+/* dK or dV of the warp's keys, with 0 for keys that do not exist. */
+template <class T, int TILES, int D_TILES>
+FA_DEVICE void store_keys(const float (&x)[TILES][D_TILES][4], T *head, int64_t stride, int key, int keys,
+                          int rows, float factor, bool pairs) {
+#pragma unroll
+  for (int s = 0; s < 2 * TILES; s++) {
+    const int j = key + 8 * s + lane_id() / 4;
+    if (j >= rows) continue;
+    T *to = head + j * stride + lane_id() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < D_TILES; n++)
+      store_pair(to + 8 * n, j < keys ? factor * x[s / 2][n][s % 2 * 2] : 0,
+                 j < keys ? factor * x[s / 2][n][s % 2 * 2 + 1] : 0, pairs);
+  }
+}
+
+/* Queries i0 .. of one head: Q, dO, LSE and D on their way to shared memory. */
+template <class T, int D, int WARPS>
+FA_DEVICE void copy_queries(backward_shared_t<T, D, WARPS> &m, int stage, const fa_problem_t &p,
+                            const row_stats_t *stats, int b, int h, int i0, const shape_t &shape,
+                            bool aligned) {
+  typedef backward_shape<T, D, WARPS> S;
+  const int blind = blind_queries(shape); /* not read: their gradients are 0 even if they are NaN */
+  copy_rows(m.Q[stage], S::Br, (const T *)p.q.data + fa_row(&p.q, b, h, 0), p.q.stride_row, i0, blind,
+            shape.queries, aligned, threadIdx.x, S::THREADS);
+  copy_rows(m.dO[stage], S::Br, (const T *)p.d_o.data + fa_row(&p.d_o, b, h, 0), p.d_o.stride_row, i0, blind,
+            shape.queries, aligned, threadIdx.x, S::THREADS);
+  const row_stats_t *from = stats + (b * p.heads_q + h) * whole_rows(p.seq_q, STATS_BLOCK) + i0;
+  for (int n = 2 * (int)threadIdx.x; n < S::Br; n += 2 * S::THREADS)
+    if (target_sm() >= 80) {
+      cp_async_16(&m.stats[stage][n], from + n, 16);
+    } else {
+      uint32_t piece[4];
+      ld_global_b32x4(piece, from + n);
+      st_shared_b32x4(&m.stats[stage][n], piece);
+    }
+  commit_copies();
+}
+
+template <class T, int D, int WARPS>
+static __global__ void __launch_bounds__(32 * WARPS, 1)
+    backpropagate(const fa_problem_t p, access_t access, const row_stats_t *stats, float *dq_hbm) {
+  typedef backward_shape<T, D, WARPS> S;
+  typedef backward_shared_t<T, D, WARPS> shared_t;
+  SHARED_DYN(shared_t, m);
+  const int key0 = threadIdx.x / 32 * S::KEYS;
+  const int b = blockIdx.x / (unsigned)p.heads_kv, own_head = blockIdx.x % (unsigned)p.heads_kv;
+  const int group = (int)(p.heads_q / p.heads_kv);
+  const shape_t shape = shape_of(p, b);
+
+  /* dQ of rows that see no key, as far as they fill whole blocks: no block of keys would ever visit them. */
+  const int empty = shape.keys == 0 ? shape.queries : blind_queries(shape) / S::Br * S::Br;
+  for (int g = 0; g < group; g++)
+    for (int64_t n = threadIdx.x; n < (int64_t)empty * D; n += S::THREADS)
+      from_f32(0, (T *)p.dq.data + fa_row(&p.dq, b, own_head * group + g, n / D) + n % D);
+
+  for (int j0 = 0; j0 < p.seq_k; j0 += S::Bc) { /* blocks beyond the last key too: their gradients are 0 */
+    const int kv_head = not_ahead(own_head);
+    const int begin = j0 < shape.keys ? first_query(shape, j0) / S::Br * S::Br : shape.queries;
+    backward_warp<T, D, WARPS> w;
+    clear(w.dk);
+    clear(w.dv);
+
+    __syncthreads(); /* all warps are done with K of the block before */
+    if (begin < shape.queries) {
+      copy_rows(m.K, S::Bc, (const T *)p.k.data + fa_row(&p.k, b, kv_head, 0), p.k.stride_row, j0, 0,
+                shape.keys, access.aligned, threadIdx.x, S::THREADS);
+      copy_rows(m.V, S::Bc, (const T *)p.v.data + fa_row(&p.v, b, kv_head, 0), p.v.stride_row, j0, 0,
+                shape.keys, access.aligned, threadIdx.x, S::THREADS);
+      copy_queries(m, 0, p, stats, b, kv_head * group, begin, shape, access.aligned);
+    }
+
+    int stage = 0;
+    for (int g = 0; g < group; g++)
+      for (int i0 = begin; i0 < shape.queries; i0 += S::Br, stage ^= 1) {
+        const int h = not_ahead(kv_head * group + g);
+        wait_for_copies();
+        __syncthreads(); /* Q_i and dO_i are complete; dS and the other stage have been read */
+        const bool same_head = i0 + S::Br < shape.queries; /* are the next queries in this head? */
+        if (same_head || g + 1 < group)
+          copy_queries(m, stage ^ 1, p, stats, b, same_head ? h : h + 1, same_head ? i0 + S::Br : begin,
+                       shape, access.aligned);
+
+#pragma unroll 1
+        for (int q0 = 0; q0 < S::Br; q0 += BACKWARD_CHUNK)
+          inner_step(w, m, stage, q0, key0, i0 + q0, j0 + key0, shape, p.scale);
+        __syncthreads(); /* dS of all warps is complete */
+
+        const int end = last_key(shape, i0, S::Br) + 1;
+        update_dq(m, dq_hbm + ((b * p.heads_q + h) * whole_rows(p.seq_q, S::Br) + i0) * D,
+                  (T *)p.dq.data + fa_row(&p.dq, b, h, 0), p.dq.stride_row, i0, shape,
+                  min_of(end - j0, (int)S::Bc), p.scale, j0 == 0, end <= j0 + S::Bc, access.pairs);
+      }
+
+    store_keys(w.dk, (T *)p.dk.data + fa_row(&p.dk, b, kv_head, 0), p.dk.stride_row, j0 + key0, shape.keys,
+               (int)p.seq_k, p.scale, access.pairs);
+    store_keys(w.dv, (T *)p.dv.data + fa_row(&p.dv, b, kv_head, 0), p.dv.stride_row, j0 + key0, shape.keys,
+               (int)p.seq_k, 1, access.pairs);
+  }
+}
+
+/* --- launchers --------------------------------------------------------------------------------------------- */
+
+static size_t stats_bytes(const fa_problem_t *p) {
+  return (size_t)(p->batch * p->heads_q * whole_rows(p->seq_q, STATS_BLOCK)) * sizeof(row_stats_t);
+}
+
+size_t backward_workspace(const fa_problem_t *p) {
+  return stats_bytes(p) + stats_bytes(p) / sizeof(row_stats_t) * (size_t)p->head_dim * sizeof(float);
+}
+
+template <class T, int D, int WARPS>
+static fa_status_t launch_blocks(const fa_problem_t *p, fa_reason_t *why) {
+  const access_t access = {rows_aligned(&p->q, 16) && rows_aligned(&p->k, 16) && rows_aligned(&p->v, 16) &&
+                               rows_aligned(&p->d_o, 16),
+                           rows_aligned(&p->dq, 4) && rows_aligned(&p->dk, 4) && rows_aligned(&p->dv, 4)};
+  row_stats_t *stats = (row_stats_t *)p->workspace;
+  const int64_t rows = p->batch * p->heads_q * whole_rows(p->seq_q, STATS_BLOCK);
+  LAUNCH((prepare<T, D>), rows / (STATS_THREADS / STATS_LANES), STATS_THREADS, 0, p->stream, *p, stats);
+  LAUNCH((backpropagate<T, D, WARPS>), p->batch * p->heads_kv, 32 * WARPS,
+         sizeof(backward_shared_t<T, D, WARPS>), p->stream, *p, access, stats,
+         (float *)((char *)p->workspace + stats_bytes(p)));
+  return FA_OK;
+}
+
+/* The largest block for which shared memory is made, or the one that was asked for. */
+template <class T, int D>
+static fa_status_t launch(const fa_problem_t *p, int Bc, size_t shared_bytes, fa_reason_t *why) {
+  if (Bc ? Bc == 8 * BACKWARD_KEYS(D) : sizeof(backward_shared_t<T, D, 8>) <= shared_bytes)
+    return launch_blocks<T, D, 8>(p, why);
+  if (Bc ? Bc == 4 * BACKWARD_KEYS(D) : sizeof(backward_shared_t<T, D, 4>) <= shared_bytes)
+    return launch_blocks<T, D, 4>(p, why);
+  return launch_blocks<T, D, 2>(p, why);
+}
+
+template <class T>
+static fa_status_t launch_typed(const fa_problem_t *p, int Bc, size_t shared_bytes, fa_reason_t *why) {
+  if (p->head_dim == 32) return launch<T, 32>(p, Bc, shared_bytes, why);
+  if (p->head_dim == 64) return launch<T, 64>(p, Bc, shared_bytes, why);
+  if (p->head_dim == 96) return launch<T, 96>(p, Bc, shared_bytes, why);
+  return launch<T, 128>(p, Bc, shared_bytes, why);
+}
+
+fa_status_t tensorcore_backward(const fa_problem_t *p, int Bc, fa_reason_t *why) {
+  device_limits_t limits;
+  fa_status_t status = ask_limits(&limits, why);
+  if (status) return status;
+  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, Bc, limits.shared_bytes, why)
+                             : launch_typed<bf16_t>(p, Bc, limits.shared_bytes, why);
+}
+
+} // namespace FA_KERNEL_NAMESPACE
