@@ -5,6 +5,17 @@
  * dropped first. Constants of the program are dropped last. */
 #include "engine.h"
 
+/* Shared or global as the address says; false for anything else (the thread's own stack, constants). */
+static inline bool touch(thread_t *t, const void *p, int bytes, bool write, uint32_t place) {
+  if (emu_is_shared(t, p))
+    emu_touch_shared(t, p, bytes, write, EMU_WARP, place);
+  else if (emu_in_region(p))
+    emu_touch_global(t, p, bytes, write, false, place);
+  else
+    return false;
+  return true;
+}
+
 static void access(void *p, int bytes, bool write, const void *pc) {
   if (!emu_worker || !emu_settings()->races) return;
   thread_t *t = emu_worker->current;
@@ -18,8 +29,8 @@ static void access(void *p, int bytes, bool write, const void *pc) {
       emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s", who, bytes,
                write ? "store" : "load", p, bytes, emu_place_text(place, here, sizeof here));
   }
-  emu_touch(t, p, bytes, write, place);
-  emu_request(t, p, bytes, pc);
+  touch(t, p, bytes, write, place);
+  if (emu_settings()->requests) emu_request(t, p, bytes, pc);
 }
 
 #define PC __builtin_extract_return_addr(__builtin_return_address(0))
@@ -53,7 +64,7 @@ static void range(void *p, size_t bytes, bool write, const void *pc) {
   if (!emu_worker || !emu_settings()->races) return;
   thread_t *t = emu_worker->current;
   if ((uintptr_t)p - (uintptr_t)t->fiber.stack < t->fiber.size) return;
-  emu_touch(t, p, (int)bytes, write, emu_address_id(pc));
+  touch(t, p, (int)bytes, write, emu_address_id(pc));
 }
 extern "C" void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
   range((void *)from, bytes, false, PC);
@@ -93,7 +104,7 @@ static void wide(const void *p, int bytes, bool write, emu_place_t here) {
       emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s:%d", who, bytes,
                write ? "store" : "load", p, bytes, here.file, here.line);
   }
-  if (!emu_touch(t, p, bytes, write, emu_place_id(here))) return;
+  if (!touch(t, p, bytes, write, emu_place_id(here))) return;
   emu_request(t, p, bytes, here.file + here.line);
 }
 

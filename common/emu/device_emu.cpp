@@ -4,7 +4,7 @@
 #include "memory.h"
 
 static fa_status_t emu_open(char name[128], fa_reason_t *why) {
-  (void)why;
+  if (emu_settings()->wrong) return fa_say(why, FA_REFUSED, "%s", emu_settings()->wrong);
   snprintf(name, 128, "emulator (sm_%d, %d SMs)", emu_settings()->arch, emu_settings()->sms);
   return FA_OK;
 }

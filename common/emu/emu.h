@@ -28,7 +28,8 @@ struct emu_dim_t {
 struct emu_self_t {
   emu_dim_t thread, block, block_dim, grid_dim;
 };
-extern thread_local emu_self_t *fa_emu_self;
+extern __thread emu_self_t
+    *fa_emu_self; /* __thread, not thread_local: no call to see whether it is initialised */
 #define threadIdx (fa_emu_self->thread)
 #define blockIdx (fa_emu_self->block)
 #define blockDim (fa_emu_self->block_dim)

@@ -20,7 +20,7 @@ enum {
 };
 
 /* --- who did what: one 64-bit record ---------------------------------------------------------------
- * Shared memory keeps one for the last write and four for reads of each 2 bytes, global memory one write and
+ * Shared memory keeps one for the last write and three for reads of each 2 bytes, global memory one write and
  * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. */
 struct record_t {
   uint64_t block : 20, agent : 6, lane : 5, atomic : 1, epoch : 18, place : 14;
@@ -80,8 +80,9 @@ struct barrier_t {
   clock_vector_t clock;
 };
 
+enum { READS = 3 }; /* more warps may read at once: the last of them share a record */
 struct shadow_t {
-  record_t write, read[4];
+  record_t write, read[READS];
 };
 
 struct block_t {
@@ -120,7 +121,7 @@ struct worker_t {
   fa_count_t *count;
 };
 
-extern thread_local worker_t *emu_worker;
+extern __thread worker_t *emu_worker;
 static inline thread_t *current_thread(void) {
   return emu_worker->current;
 }
@@ -132,10 +133,14 @@ struct emu_settings_t {
   int arch;          /* EMU_ARCH: the architecture that is emulated (80) */
   emu_order_t order; /* EMU_ORDER: late, early, or a number that seeds a random order */
   uint64_t seed;
-  bool races;    /* EMU_RACES=0 turns the checks of memory accesses off */
-  bool requests; /* --count: sectors and bank conflicts, which cost time to put together */
+  bool races;        /* EMU_RACES=0 turns the checks of memory accesses off */
+  bool requests;     /* --count: sectors and bank conflicts, which cost time to put together */
+  const char *wrong; /* what the environment says and the emulator does not know */
 };
-const emu_settings_t *emu_settings(void);
+extern emu_settings_t emu_settings_now;
+static inline const emu_settings_t *emu_settings(void) {
+  return &emu_settings_now;
+}
 
 /* --- scheduling: sched.cpp -------------------------------------------------------------------------- */
 /* The current thread cannot go on: runs others until somebody makes it ready again. */
@@ -148,9 +153,9 @@ uint32_t emu_address_id(const void *pc);  /* for plain loads and stores */
 enum emu_agent_t { EMU_WARP, EMU_CP_ASYNC };
 void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place);
 void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, uint32_t place);
-/* Shared or global as the address says; false for anything else (the thread's own stack, constants). */
-bool emu_touch(thread_t *t, const void *p, int bytes, bool write, uint32_t place);
-bool emu_is_shared(const thread_t *t, const void *p);
+static inline bool emu_is_shared(const thread_t *t, const void *p) {
+  return (uintptr_t)p - (uintptr_t)t->warp->block->shared < SHARED_STRIDE;
+}
 void emu_join(clock_vector_t *into, const clock_vector_t *from);
 /* What this warp does from now on is a new epoch; also takes in which cp.async groups all lanes waited for. */
 void emu_new_epoch(warp_t *w);
@@ -167,7 +172,11 @@ struct allocation_t {
   uint8_t *written;        /* one bit per 2 bytes, never cleared */
 };
 allocation_t *emu_find_allocation(worker_t *w, const void *p);
-bool emu_in_region(const void *p); /* where allocations come from */
+#define EMU_REGION ((size_t)1 << 36) /* where allocations come from */
+extern char *emu_region;
+static inline bool emu_in_region(const void *p) {
+  return (uintptr_t)p - (uintptr_t)emu_region < EMU_REGION && emu_region;
+}
 void emu_memory_new_launch(void);
 
 /* --- together: warp.cpp ------------------------------------------------------------------------------ */

@@ -79,35 +79,56 @@ struct mma_t {
   fa_dtype_t type;
 };
 
-static float half_of(uint32_t r, int half, fa_dtype_t type) {
-  uint16_t bits = (uint16_t)(r >> (16 * half));
-  if (type == FA_FP16) return fa_from_fp16({bits});
-  return fa_from_bf16({bits});
+/* All of a block at once and without branches, so that the compiler makes vector instructions of it. */
+static void widen(float *to, const uint16_t *from, int count, fa_dtype_t type) {
+  for (int n = 0; n < count; n++) {
+    const uint32_t sign = (uint32_t)(from[n] & 0x8000u) << 16, rest = from[n] & 0x7fffu;
+    if (type == FA_BF16)
+      to[n] = fa_bits_float((uint32_t)from[n] << 16);
+    else { /* fp16's exponent in fp32's place is 112 too small; its largest means infinity or NaN */
+      const uint32_t special = rest >= 0x7c00u ? 0x7f800000u : 0;
+      to[n] = fa_bits_float(fa_float_bits(fa_bits_float(rest << 13) * 0x1p112f) | special | sign);
+    }
+  }
 }
+
+/* Eight columns in one vector. */
+typedef float row8_t __attribute__((vector_size(32)));
 
 /* A [16][k], register i of lane l: row l/4 + 8 (i%2), columns 2(l%4), +1, + 8 (i/2). B [k][8], register i: rows
  * 2(l%4), +1, + 8i, column l/4. D [16][8], value i: row l/4 + 8 (i/2), column 2(l%4) + i%2. Products are exact in
  * fp32, sums are rounded in order of k (hardware aligns and truncates: equal on small integers only). */
 static void multiply(warp_t *w) {
   const mma_t *first = (const mma_t *)w->argument[0];
-  float a[16][16], b[16][8];
-  int depth = first->k;
+  uint16_t a_bits[16][16] = {}, b_bits[16][8] = {};
+  float a[16][16], b[16][8], d[16][8];
+  const int depth = first->k;
+  const fa_dtype_t type = first->type;
   for (int l = 0; l < WARP; l++) {
     const mma_t *m = (const mma_t *)w->argument[l];
+    const int row = l / 4, column = 2 * (l % 4);
     for (int i = 0; i < depth / 4; i++)
       for (int half = 0; half < 2; half++)
-        a[l / 4 + 8 * (i % 2)][2 * (l % 4) + half + 8 * (i / 2)] = half_of(m->a[i], half, m->type);
+        a_bits[row + 8 * (i % 2)][column + half + 8 * (i / 2)] = (uint16_t)(m->a[i] >> (16 * half));
     for (int i = 0; i < depth / 8; i++)
       for (int half = 0; half < 2; half++)
-        b[2 * (l % 4) + half + 8 * i][l / 4] = half_of(m->b[i], half, m->type);
+        b_bits[column + half + 8 * i][row] = (uint16_t)(m->b[i] >> (16 * half));
+    for (int i = 0; i < 4; i++) d[row + 8 * (i / 2)][column + i % 2] = m->d[i];
+  }
+  widen(a[0], a_bits[0], 16 * 16, type);
+  widen(b[0], b_bits[0], 16 * 8, type);
+  for (int i = 0; i < 16; i++) {
+    row8_t sum, row;
+    memcpy(&sum, d[i], sizeof sum);
+    for (int k = 0; k < depth; k++) {
+      memcpy(&row, b[k], sizeof row);
+      sum += a[i][k] * row;
+    }
+    memcpy(d[i], &sum, sizeof sum);
   }
   for (int l = 0; l < WARP; l++) {
     const mma_t *m = (const mma_t *)w->argument[l];
-    for (int i = 0; i < 4; i++) {
-      float sum = m->d[i];
-      for (int k = 0; k < depth; k++) sum += a[l / 4 + 8 * (i / 2)][k] * b[k][2 * (l % 4) + i % 2];
-      m->d[i] = sum;
-    }
+    for (int i = 0; i < 4; i++) m->d[i] = d[l / 4 + 8 * (i / 2)][2 * (l % 4) + i % 2];
   }
   emu_worker->count->matmul_flop += 2.0 * 16 * 8 * depth;
 }

@@ -10,8 +10,11 @@
 
 #include "memory.h"
 
-static const size_t REGION = (size_t)1 << 36, GAP = 4096;
-static char *region;
+static const size_t GAP = 4096;
+/* Shadow up to this size is cleared by writing to it: a page that is first read and then written costs two faults, and
+ * an interrupt to every processor. */
+static const size_t CLEARED = (size_t)64 << 20;
+char *emu_region;
 static size_t top; /* bytes given out so far; addresses are not used twice */
 static std::mutex lock;
 static std::vector<allocation_t *> live; /* ascending by address */
@@ -24,19 +27,15 @@ static void *reserve(size_t bytes) {
   return p == MAP_FAILED ? NULL : p;
 }
 
-bool emu_in_region(const void *p) {
-  return (uintptr_t)p - (uintptr_t)region < REGION && region;
-}
-
 void *emu_alloc(size_t bytes) {
   std::lock_guard<std::mutex> guard(lock);
-  if (!region) region = (char *)reserve(REGION);
+  if (!emu_region) emu_region = (char *)reserve(EMU_REGION);
   size_t room = (bytes + GAP - 1) / GAP * GAP + GAP;
-  if (!region || top + GAP + room > REGION) return NULL;
+  if (!emu_region || top + GAP + room > EMU_REGION) return NULL;
   allocation_t *a = (allocation_t *)calloc(1, sizeof *a);
   size_t halves = bytes / 2 + 1;
   if (!a) return NULL;
-  a->base = region + top + GAP;
+  a->base = emu_region + top + GAP;
   a->bytes = bytes;
   a->shadow = (global_shadow_t *)reserve(halves * sizeof *a->shadow);
   a->written = (uint8_t *)reserve(halves / 8 + 1);
@@ -85,5 +84,11 @@ allocation_t *emu_find_allocation(worker_t *w, const void *p) {
 
 void emu_memory_new_launch(void) {
   /* Earlier launches happen before this one. */
-  for (allocation_t *a : live) madvise(a->shadow, (a->bytes / 2 + 1) * sizeof *a->shadow, MADV_DONTNEED);
+  for (allocation_t *a : live) {
+    size_t bytes = (a->bytes / 2 + 1) * sizeof *a->shadow;
+    if (bytes <= CLEARED)
+      memset(a->shadow, 0, bytes);
+    else
+      madvise(a->shadow, bytes, MADV_DONTNEED);
+  }
 }

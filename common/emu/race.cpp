@@ -31,16 +31,16 @@ static uint32_t own_epoch(const warp_t *w) {
 }
 
 /* Did the recorded access happen before what thread t does, or issues, now? Same block only. */
-static bool before(record_t r, const thread_t *t) {
+static inline bool before(record_t r, const thread_t *t) {
   const warp_t *w = t->warp;
-  if (r.epoch == EPOCH_LIMIT) return true; /* the counter is full: nothing can be said */
-  if (r.agent == (unsigned)w->index) {
-    if (r.lane == (unsigned)t->lane) return true; /* program order; a copy is issued after it */
-    return r.epoch < w->clock.at[w->index];
-  }
-  if (r.agent == (unsigned)(MAX_WARPS + w->index) && r.lane == (unsigned)t->lane)
-    return r.epoch <= t->cp_landed;
-  return r.epoch <= w->clock.at[r.agent];
+  const uint32_t known = w->clock.at[r.agent];
+  if (r.epoch < known) return true;
+  if (r.agent ==
+      (unsigned)w->index) /* program order (a copy is issued after it), or a counter that is full */
+    return r.lane == (unsigned)t->lane || r.epoch == EPOCH_LIMIT;
+  if (r.epoch == known || r.epoch == EPOCH_LIMIT) return true;
+  return r.agent == (unsigned)(MAX_WARPS + w->index) && r.lane == (unsigned)t->lane &&
+         r.epoch <= t->cp_landed;
 }
 
 static const char *agent_text(record_t r, char *text, size_t size) {
@@ -74,11 +74,6 @@ static void never_written(const thread_t *t, const char *space, uint32_t place) 
 
 /* --- shared memory ---------------------------------------------------------------------------------- */
 
-bool emu_is_shared(const thread_t *t, const void *p) {
-  uintptr_t offset = (uintptr_t)p - (uintptr_t)t->warp->block->shared;
-  return offset < SHARED_STRIDE;
-}
-
 static void shared_outside(const thread_t *t, size_t offset, int bytes, bool write, uint32_t place) {
   char who[80], here[200];
   emu_thread_text(t, who, sizeof who);
@@ -86,6 +81,25 @@ static void shared_outside(const thread_t *t, size_t offset, int bytes, bool wri
     emu_find("E06", "%s %s %d bytes at offset %zu of shared memory, beyond the block's %zu, at %s", who,
              write ? "writes" : "reads", bytes, offset, t->warp->block->shared_bytes,
              emu_place_text(place, here, sizeof here));
+}
+
+static inline void note_read(shadow_t *s, record_t now, thread_t *t) {
+  if (!s->write.epoch)
+    never_written(t, "shared", (uint32_t)now.place);
+  else if (!before(s->write, t))
+    race("shared memory", s->write, true, now, false);
+  int slot = 0; /* this agent's, an empty one, or one that is already ordered */
+  while (slot < READS - 1 && s->read[slot].epoch && s->read[slot].agent != now.agent &&
+         !before(s->read[slot], t))
+    slot++;
+  s->read[slot] = now;
+}
+
+static inline void note_write(shadow_t *s, record_t now, thread_t *t) {
+  if (s->write.epoch && !before(s->write, t)) race("shared memory", s->write, true, now, true);
+  for (int k = 0; k < READS && s->read[k].epoch; k++)
+    if (!before(s->read[k], t)) race("shared memory", s->read[k], false, now, true);
+  *s = {now, {}};
 }
 
 void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place) {
@@ -102,23 +116,11 @@ void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_age
                   0,
                   agent == EMU_CP_ASYNC ? t->cp_group : own_epoch(t->warp),
                   place};
-  for (shadow_t *s = b->shadow + offset / 2; s <= b->shadow + (offset + (size_t)bytes - 1) / 2; s++) {
-    if (s->write.epoch && !before(s->write, t)) race("shared memory", s->write, true, now, write);
-    if (!write) {
-      if (!s->write.epoch) {
-        never_written(t, "shared", place);
-      }
-      int slot = 0; /* this agent's, an empty one, or one that is already ordered */
-      while (slot < 3 && s->read[slot].epoch && s->read[slot].agent != now.agent && !before(s->read[slot], t))
-        slot++;
-      s->read[slot] = now;
-      continue;
-    }
-    for (int k = 0; k < 4; k++)
-      if (s->read[k].epoch && !before(s->read[k], t)) race("shared memory", s->read[k], false, now, true);
-    memset(s->read, 0, sizeof s->read);
-    s->write = now;
-  }
+  for (shadow_t *s = b->shadow + offset / 2; s <= b->shadow + (offset + (size_t)bytes - 1) / 2; s++)
+    if (write)
+      note_write(s, now, t);
+    else
+      note_read(s, now, t);
 }
 
 /* --- global memory ---------------------------------------------------------------------------------- */
@@ -189,16 +191,4 @@ void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool at
       store_record(&s->read[0], now);
     }
   }
-}
-
-bool emu_touch(thread_t *t, const void *p, int bytes, bool write, uint32_t place) {
-  if (emu_is_shared(t, p)) {
-    emu_touch_shared(t, p, bytes, write, EMU_WARP, place);
-    return true;
-  }
-  if (emu_in_region(p)) {
-    emu_touch_global(t, p, bytes, write, false, place);
-    return true;
-  }
-  return false;
 }

@@ -77,7 +77,7 @@ static uint32_t number_of(const void *what, int line) {
     int line;
     uint32_t number;
   };
-  static thread_local slot_t cache[1024];
+  static __thread slot_t cache[1024];
   slot_t *c = &cache[((uintptr_t)what * 31 + (uintptr_t)line * 7) >> 1 & 1023];
   if (c->number && c->what == what && c->line == line) return c->number;
   std::lock_guard<std::mutex> guard(lock);

@@ -8,8 +8,8 @@
 #include <omp.h>
 #endif
 
-thread_local emu_self_t *fa_emu_self;
-thread_local worker_t *emu_worker;
+__thread emu_self_t *fa_emu_self;
+__thread worker_t *emu_worker;
 
 static uint64_t next_random(worker_t *w) { /* xorshift64 */
   w->random ^= w->random << 13;
@@ -335,7 +335,7 @@ static void run_worker(worker_t *w, std::atomic<int64_t> *next) {
 }
 
 /* A worker's memory is kept for the next launch on the same OS thread. */
-static thread_local worker_t *kept;
+static __thread worker_t *kept;
 
 static worker_t *get_worker(int sms) {
   if (!kept) kept = (worker_t *)calloc(1, sizeof *kept);

@@ -3,34 +3,59 @@
 
 #include <stdlib.h>
 
-static int number(const char *name, int otherwise) {
-  const char *text = getenv(name);
-  return text && *text ? atoi(text) : otherwise;
+static bool is_number(const char *text, long least, long most, long *n) {
+  char *end;
+  *n = strtol(text, &end, 10);
+  return *text && !*end && *n >= least && *n <= most;
+}
+
+static bool read_order(emu_settings_t *s, const char *order) {
+  long seed = 0;
+  s->order = !strcmp(order, "late") ? EMU_LATE : !strcmp(order, "early") ? EMU_EARLY : EMU_RANDOM;
+  bool known = s->order != EMU_RANDOM || is_number(order, 0, INT32_MAX, &seed);
+  s->seed = (uint64_t)seed;
+  return known;
+}
+
+static bool read_arch(emu_settings_t *s, const char *text) {
+  static const int known[] = {75, 80, 86, 89, 90, 100, 120};
+  long n;
+  if (!is_number(text, 0, 1000, &n)) return false;
+  for (int k : known)
+    if (k == n) s->arch = k;
+  return s->arch == n;
 }
 
 static emu_settings_t read_settings(void) {
-  emu_settings_t s = {};
-  s.sms = number("EMU_SMS", 4);
-  if (s.sms < 1) s.sms = 1;
-  s.arch = number("EMU_ARCH", 80);
-  s.races = number("EMU_RACES", 1) != 0;
-  s.requests = number("EMU_REQUESTS", 0) != 0;
-  const char *order = getenv("EMU_ORDER");
-  s.order = !order || !strcmp(order, "late") ? EMU_LATE : !strcmp(order, "early") ? EMU_EARLY : EMU_RANDOM;
-  s.seed = s.order == EMU_RANDOM ? strtoull(order, NULL, 10) : 0;
+  emu_settings_t s = {4, 80, EMU_LATE, 0, true, false, NULL};
+  const char *sms = getenv("EMU_SMS"), *arch = getenv("EMU_ARCH"), *order = getenv("EMU_ORDER"),
+             *races = getenv("EMU_RACES");
+  long n;
+  if (sms && *sms) {
+    if (is_number(sms, 1, 1024, &n))
+      s.sms = (int)n;
+    else
+      s.wrong = "EMU_SMS, the number of blocks that are resident together, is from 1 to 1024";
+  }
+  if (arch && *arch && !read_arch(&s, arch)) s.wrong = "EMU_ARCH is 75, 80, 86, 89, 90, 100 or 120";
+  if (order && *order && !read_order(&s, order))
+    s.wrong = "EMU_ORDER is late, early, or a number that seeds a random order";
+  if (races && *races) {
+    if (is_number(races, 0, 1, &n))
+      s.races = n != 0;
+    else
+      s.wrong = "EMU_RACES is 1, or 0 for no checks of memory accesses";
+  }
   return s;
 }
 
-static emu_settings_t *settings(void) {
-  static emu_settings_t s = read_settings();
-  return &s;
-}
-const emu_settings_t *emu_settings(void) {
-  return settings();
-}
+emu_settings_t emu_settings_now = read_settings();
 
+extern "C" void fa_emu_order(const char *order) {
+  read_order(&emu_settings_now, order);
+}
 extern "C" void fa_emu_count_requests(bool on) {
-  settings()->requests = on;
+  emu_settings_now.requests = on;
 }
 
 int fa_emu_arch(void) {
