@@ -83,11 +83,19 @@ static double exponentials(double *s, int64_t n, double m) {
   return l;
 }
 
+/* The two plain ways to round P to the dtype: after the division by l, as three kernels do that store P, and before, as
+ * kernels do that divide O at the end. Each is right; the yardstick is the less exact one, element by element, because
+ * the luck of one way says little about the other where there are few elements. */
+typedef enum { P_DIVIDED, P_UNDIVIDED, YARDS } yard_t;
+
 /* Scratch and results of one row. */
 typedef struct row {
   double *q, *d_o, *p, *ds, *o, *dq; /* p, ds: [keys] */
-  float *q_f, *d_o_f, *p_f, *ds_f, *o_f, *dq_f;
   double lse;
+  float *q_f, *d_o_f;
+  struct {
+    float *p, *ds, *o, *dq;
+  } yard[YARDS];
 } row_t;
 
 static void oracle_forward(const head_t *x, double scale, int64_t n, row_t *r) {
@@ -112,46 +120,58 @@ static void oracle_backward(const head_t *x, double scale, int64_t n, row_t *r) 
 /* The offset at which kernels keep P in E4M3: exp(s - m) in 0 .. 1 becomes 0 .. 256 of the type's 448. */
 #define E4M3_P_SCALE 256.0f
 
-static void yardstick_forward(const head_t *x, const fa_problem_t *p, int64_t n, row_t *r) {
-  combine_f(r->q_f, x->d, x->kt_f, x->keys, n, r->p_f);
+static void yardstick_forward(const head_t *x, const fa_problem_t *p, int64_t n, row_t *r, yard_t way) {
+  float *prob = r->yard[way].p, *o = r->yard[way].o;
+  combine_f(r->q_f, x->d, x->kt_f, x->keys, n, prob);
   float m = -INFINITY, l = 0;
   for (int64_t j = 0; j < n; j++) {
-    r->p_f[j] *= p->scale;
-    m = r->p_f[j] > m ? r->p_f[j] : m;
+    prob[j] *= p->scale;
+    m = prob[j] > m ? prob[j] : m;
   }
   if (m == -INFINITY) m = 0;
-  for (int64_t j = 0; j < n; j++) l += r->p_f[j] = expf(r->p_f[j] - m);
-  float rest = 1; /* what P V must still be multiplied by */
+  for (int64_t j = 0; j < n; j++) l += prob[j] = expf(prob[j] - m);
+  const float offset = p->dtype == FA_E4M3 ? E4M3_P_SCALE : 1;
+  float rest =
+      way == P_DIVIDED ? 1 : 1 / l; /* what the sum must still be multiplied by, and P as it is rounded */
   for (int64_t j = 0; j < n; j++)
-    if (p->dtype == FA_E4M3)
-      r->p_f[j] = fa_round_to(FA_E4M3, r->p_f[j] * E4M3_P_SCALE);
-    else
-      r->p_f[j] = l == 0 ? 0 : fa_round_to(p->dtype, r->p_f[j] / l);
-  if (p->dtype == FA_E4M3) rest = l == 0 ? 0 : 1 / (l * E4M3_P_SCALE);
-  combine_f(r->p_f, l == 0 ? 0 : n, x->v_f, x->dv, x->dv, r->o_f);
-  for (int64_t c = 0; c < x->dv; c++) r->o_f[c] = fa_round_to(p->dtype_out, r->o_f[c] * rest);
+    prob[j] =
+        l == 0 ? 0 : fa_round_to(p->dtype, (way == P_DIVIDED ? prob[j] / l : prob[j]) * offset) / offset;
+  combine_f(prob, l == 0 ? 0 : n, x->v_f, x->dv, x->dv, o);
+  for (int64_t c = 0; c < x->dv; c++) o[c] = l == 0 ? 0 : fa_round_to(p->dtype_out, o[c] * rest);
+  for (int64_t j = 0; j < n; j++) prob[j] *= l == 0 ? 0 : rest;
 }
 
-static void yardstick_backward(const head_t *x, const fa_problem_t *p, int64_t n, row_t *r) {
+/* D = rowsum(dO o O) with the O that a backward pass is given, which is rounded: what that costs is nobody's fault. */
+static void yardstick_backward(const head_t *x, const fa_problem_t *p, int64_t n, row_t *r, yard_t way) {
+  float *prob = r->yard[way].p, *ds = r->yard[way].ds, *dq = r->yard[way].dq;
   if (r->lse == -INFINITY) n = 0;
-  combine_f(r->d_o_f, x->dv, x->vt_f, x->keys, n, r->ds_f);
+  combine_f(r->d_o_f, x->dv, x->vt_f, x->keys, n, ds);
   float D = 0;
-  for (int64_t j = 0; j < n; j++) D += r->p_f[j] * r->ds_f[j];
-  for (int64_t j = 0; j < n; j++) r->ds_f[j] = fa_round_to(p->dtype, r->p_f[j] * (r->ds_f[j] - D));
-  combine_f(r->ds_f, n, x->k_f, x->d, x->d, r->dq_f);
-  for (int64_t c = 0; c < x->d; c++) r->dq_f[c] = fa_round_to(p->dtype, p->scale * r->dq_f[c]);
+  for (int64_t c = 0; c < x->dv; c++) D += r->d_o_f[c] * r->yard[way].o[c];
+  for (int64_t j = 0; j < n; j++) ds[j] = fa_round_to(p->dtype, prob[j] * (ds[j] - D));
+  combine_f(ds, n, x->k_f, x->d, x->d, dq);
+  for (int64_t c = 0; c < x->d; c++) dq[c] = fa_round_to(p->dtype, p->scale * dq[c]);
+}
+
+/* Of two yardsticks the one that is farther from what is right, or not finite. */
+static float farther(float a, float b, double right) {
+  return !isfinite(a) || (isfinite(b) && fabs(a - right) >= fabs(b - right)) ? a : b;
 }
 
 /* One allocation for all arrays of a row, so that one test of the pointer suffices. */
 static bool new_row(row_t *r, int64_t keys, int64_t d, int64_t dv) {
-  size_t n = (size_t)(2 * d + 2 * dv + 2 * keys);
-  double *x = malloc(n * 8 + n * 4 + 8);
+  size_t n = (size_t)(2 * d + 2 * dv + 2 * keys), yards = (size_t)(2 * keys + dv + d) * YARDS;
+  double *x = malloc(n * 8 + ((size_t)(d + dv) + yards) * 4 + 8);
   r->q = x;
   if (!x) return false;
   r->dq = r->q + d, r->o = r->dq + d, r->d_o = r->o + dv, r->p = r->d_o + dv, r->ds = r->p + keys;
-  r->q_f = (float *)(void *)(r->ds + keys);
-  r->dq_f = r->q_f + d, r->o_f = r->dq_f + d, r->d_o_f = r->o_f + dv, r->p_f = r->d_o_f + dv;
-  r->ds_f = r->p_f + keys;
+  r->q_f = (float *)(void *)(r->ds + keys), r->d_o_f = r->q_f + d;
+  float *at = r->d_o_f + dv;
+  for (int way = 0; way < YARDS; way++) {
+    r->yard[way].p = at, r->yard[way].ds = at + keys, r->yard[way].o = at + 2 * keys;
+    r->yard[way].dq = at + 2 * keys + dv;
+    at += 2 * keys + dv + d;
+  }
   return true;
 }
 
@@ -177,17 +197,23 @@ enum { PARTS = 16 };
 
 typedef struct sums {
   double *dk, *dv; /* [key_count][d], [key_count][dv] */
-  float *dk_f, *dv_f;
+  float *dk_f[YARDS], *dv_f[YARDS];
 } sums_t;
 
 static bool new_sums(sums_t *a, int64_t keys, int64_t d, int64_t dv) {
   size_t nk = (size_t)(keys * d) + 1, nv = (size_t)(keys * dv) + 1;
-  a->dk = calloc(nk, 8), a->dv = calloc(nv, 8), a->dk_f = calloc(nk, 4), a->dv_f = calloc(nv, 4);
-  return a->dk && a->dv && a->dk_f && a->dv_f;
+  a->dk = calloc(nk, 8), a->dv = calloc(nv, 8);
+  bool ok = a->dk && a->dv;
+  for (int way = 0; way < YARDS; way++) {
+    a->dk_f[way] = calloc(nk, 4), a->dv_f[way] = calloc(nv, 4);
+    ok = ok && a->dk_f[way] && a->dv_f[way];
+  }
+  return ok;
 }
 
 static void free_sums(sums_t *a) {
-  free(a->dk), free(a->dv), free(a->dk_f), free(a->dv_f);
+  free(a->dk), free(a->dv);
+  for (int way = 0; way < YARDS; way++) free(a->dk_f[way]), free(a->dv_f[way]);
 }
 
 /* Adds row r's share to the sampled keys that it sees. */
@@ -196,13 +222,12 @@ static void add_to_keys(const head_t *x, const fa_expected_t *e, const fa_proble
   if (r->lse == -INFINITY) return;
   for (int64_t t = 0; t < e->key_count && e->keys[t] < n; t++) {
     int64_t j = e->keys[t];
-    for (int64_t c = 0; c < x->d; c++) {
-      a->dk[t * x->d + c] += r->ds[j] * r->q[c];
-      a->dk_f[t * x->d + c] += p->scale * r->ds_f[j] * r->q_f[c];
-    }
-    for (int64_t c = 0; c < x->dv; c++) {
-      a->dv[t * x->dv + c] += r->p[j] * r->d_o[c];
-      a->dv_f[t * x->dv + c] += r->p_f[j] * r->d_o_f[c];
+    for (int64_t c = 0; c < x->d; c++) a->dk[t * x->d + c] += r->ds[j] * r->q[c];
+    for (int64_t c = 0; c < x->dv; c++) a->dv[t * x->dv + c] += r->p[j] * r->d_o[c];
+    for (int way = 0; way < YARDS; way++) {
+      const float ds = p->scale * r->yard[way].ds[j], prob = r->yard[way].p[j];
+      for (int64_t c = 0; c < x->d; c++) a->dk_f[way][t * x->d + c] += ds * r->q_f[c];
+      for (int64_t c = 0; c < x->dv; c++) a->dv_f[way][t * x->dv + c] += prob * r->d_o_f[c];
     }
   }
 }
@@ -219,22 +244,41 @@ static void do_part(const fa_problem_t *p, const head_t *x, fa_expected_t *e, in
     load_row(p, &p->q, p->dtype, &p->descale_q, b, h, i, d, r->q);
     for (int64_t c = 0; c < d; c++) r->q_f[c] = (float)r->q[c];
     oracle_forward(x, p->scale, n, r);
-    yardstick_forward(x, p, n, r);
+    for (int way = 0; way < YARDS; way++) yardstick_forward(x, p, n, r, (yard_t)way);
     if (e->backward) {
       load_row(p, &p->d_o, p->dtype_out, NULL, b, h, i, dv, r->d_o);
       for (int64_t c = 0; c < dv; c++) r->d_o_f[c] = (float)r->d_o[c];
       oracle_backward(x, p->scale, n, r);
-      yardstick_backward(x, p, n, r);
+      for (int way = 0; way < YARDS; way++) yardstick_backward(x, p, n, r, (yard_t)way);
       add_to_keys(x, e, p, n, r, a);
     }
     if (!wanted) continue;
     int64_t at = (b * p->heads_q + h) * e->row_count + next;
     e->lse[at] = r->lse;
     memcpy(e->o + at * dv, r->o, (size_t)dv * 8);
-    memcpy(e->o_yard + at * dv, r->o_f, (size_t)dv * 4);
+    for (int64_t c = 0; c < dv; c++)
+      e->o_yard[at * dv + c] = farther(r->yard[0].o[c], r->yard[1].o[c], r->o[c]);
     if (!e->backward) continue;
     memcpy(e->dq + at * d, r->dq, (size_t)d * 8);
-    memcpy(e->dq_yard + at * d, r->dq_f, (size_t)d * 4);
+    for (int64_t c = 0; c < d; c++)
+      e->dq_yard[at * d + c] = farther(r->yard[0].dq[c], r->yard[1].dq[c], r->dq[c]);
+  }
+}
+
+static void add_sums(sums_t *to, const sums_t *from, int64_t nk, int64_t nv) {
+  for (int64_t c = 0; c < nk; c++) to->dk[c] += from->dk[c];
+  for (int64_t c = 0; c < nv; c++) to->dv[c] += from->dv[c];
+  for (int way = 0; way < YARDS; way++) {
+    for (int64_t c = 0; c < nk; c++) to->dk_f[way][c] += from->dk_f[way][c];
+    for (int64_t c = 0; c < nv; c++) to->dv_f[way][c] += from->dv_f[way][c];
+  }
+}
+
+static void hand_in(const fa_problem_t *p, int64_t n, const double *right, float *const yard[YARDS],
+                    double *out, float *out_yard) {
+  for (int64_t c = 0; c < n; c++) {
+    out[c] = right[c];
+    out_yard[c] = farther(fa_round_to(p->dtype, yard[0][c]), fa_round_to(p->dtype, yard[1][c]), right[c]);
   }
 }
 
@@ -258,16 +302,11 @@ static bool do_head(const fa_problem_t *p, fa_expected_t *e, int64_t b, int64_t 
   }
   for (int t = 0; t < PARTS; t++) ok = ok && done[t];
   int64_t at = (b * p->heads_kv + kvh) * keys;
-  for (int t = 0; t < PARTS && ok; t++) {
-    for (int64_t c = 0; c < keys * x.d; c++) e->dk[at * x.d + c] += part[t].dk[c];
-    for (int64_t c = 0; c < keys * x.dv; c++) e->dv[at * x.dv + c] += part[t].dv[c];
-    for (int64_t c = 0; c < keys * x.d; c++) e->dk_yard[at * x.d + c] += part[t].dk_f[c];
-    for (int64_t c = 0; c < keys * x.dv; c++) e->dv_yard[at * x.dv + c] += part[t].dv_f[c];
+  for (int t = 1; t < PARTS && ok; t++) add_sums(&part[0], &part[t], keys * x.d, keys * x.dv);
+  if (ok) {
+    hand_in(p, keys * x.d, part[0].dk, part[0].dk_f, e->dk + at * x.d, e->dk_yard + at * x.d);
+    hand_in(p, keys * x.dv, part[0].dv, part[0].dv_f, e->dv + at * x.dv, e->dv_yard + at * x.dv);
   }
-  for (int64_t c = 0; c < keys * x.d && ok; c++)
-    e->dk_yard[at * x.d + c] = fa_round_to(p->dtype, e->dk_yard[at * x.d + c]);
-  for (int64_t c = 0; c < keys * x.dv && ok; c++)
-    e->dv_yard[at * x.dv + c] = fa_round_to(p->dtype, e->dv_yard[at * x.dv + c]);
   for (int t = 0; t < PARTS; t++) free_sums(&part[t]);
   free_head(&x);
   return ok;
