@@ -11,6 +11,7 @@
  * the mask lets through; a tile that lies within the ranges of a thread's four rows takes the short way. */
 #include "products.h"
 #include "ptx/convert.h"
+#include "ptx/count.h"
 
 #include <math.h>
 
@@ -86,6 +87,7 @@ template <bool WHOLE>
 FA_DEVICE void add_tile(float (&acc)[PER_THREAD][PER_THREAD], const tiles_t &tile, int t0,
                         const int (&low)[PER_THREAD], const int (&high)[PER_THREAD]) {
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  count_flop(2.0 * TILE_DEPTH * PER_THREAD * PER_THREAD, 0); /* hidden pairs of a tile take their time too */
 #pragma unroll 8
   for (int t = 0; t < TILE_DEPTH; t++) {
     float b[PER_THREAD];

@@ -11,6 +11,7 @@
  * the fp32 number LSE is too coarse for that. */
 #include "softmax.h"
 #include "ptx/arith.h"
+#include "ptx/count.h"
 #include "rows.cuh"
 
 namespace FA_KERNEL_NAMESPACE {
@@ -26,6 +27,7 @@ template <int WARPS>
 FA_DEVICE void load_logits(held_t &x, const float *row, int segment, int n, float scale) {
   load_segment<WARPS>(x, row, segment, n);
   FOR_EACH_HELD x[k][e] = mul_rn(scale, x[k][e]);
+  count_flop(0, 2 * GROUPS * GROUP); /* and its place in the maximum */
   hide<WARPS>(x, segment, n, -INFINITY);
 }
 
@@ -39,6 +41,7 @@ FA_DEVICE float max_of(const held_t &x) {
  * then gives exactly 1, however large it is. */
 FA_DEVICE float exponentials(held_t &x, float shift) {
   float sum = 0;
+  count_flop(0, 3 * GROUPS * GROUP);
   FOR_EACH_HELD sum += x[k][e] = exp2_approx(mul_rn(x[k][e] - shift, LOG2_E));
   return sum;
 }

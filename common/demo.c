@@ -86,6 +86,7 @@ static void print_rung(const fa_rung_t *rung) {
 /* The formula that a step's count stands beside: tiled if it says how many queries its blocks have. */
 static double formula(const fa_report_t *r) {
   const fa_problem_t *p = r->shape;
+  if (r->step->bytes) return r->step->bytes(p, FA_FORWARD, r->device);
   return r->step->block_q ? fa_formula_bytes_tiled(p, r->step->block_q(p))
                           : fa_formula_bytes_standard(p, FA_FORWARD, fa_dtype_size(p->dtype_out));
 }
@@ -98,7 +99,9 @@ static void print_counts(const fa_rung_t *rungs, int count) {
     if (rungs[i].state != FA_RIGHT || !r->counted[FA_FORWARD]) continue;
     char name[64], what[64] = "standard: S and P go to memory and back";
     snprintf(name, sizeof name, "%s %s", r->stage->name, r->step->name);
-    if (r->step->block_q)
+    if (r->step->bytes)
+      snprintf(what, sizeof what, "over blocks of keys: O goes to memory and back");
+    else if (r->step->block_q)
       snprintf(what, sizeof what, "tiled with B_r = %lld", (long long)r->step->block_q(r->shape));
     printf("  %-22s %12.1f %12.1f   %s\n", name, moved(r) / 1e6, formula(r) / 1e6, what);
   }

@@ -75,6 +75,41 @@ double fa_formula_bytes_tiled(const fa_problem_t *p, int64_t block_q) {
   return e * elements_q(p) + blocks * kv + out * elements_o(p) + bytes_lse(p);
 }
 
+/* Of one head: how many queries visit blocks of keys, together, and how many visit one at all. */
+static double visits(const fa_problem_t *p, int64_t b, int64_t block_k, double *visitors) {
+  int64_t keys = fa_keys(p, b), reach = keys - p->seq_q;
+  double sum = 0;
+  *visitors = 0;
+  for (int64_t j = 0; j < keys; j += block_k) {
+    int64_t first = p->causal && j > reach ? j - reach : 0;
+    double rows = (double)(p->seq_q - first);
+    if (j == 0) *visitors = rows;
+    sum += rows;
+  }
+  return sum;
+}
+
+/* FA1 Algorithm 1, lines 6-15, and Algorithm 4. O: d_v numbers, with l and m; dQ: d numbers; 4 bytes each, read
+ * and written. The last block writes the result instead, in the output's type. */
+double fa_formula_bytes_keys_outer(const fa_problem_t *p, fa_pass_t pass, int64_t block_k, bool as_printed) {
+  double e = (double)fa_dtype_size(p->dtype), out = (double)fa_dtype_size(p->dtype_out);
+  double d = (double)p->head_dim, dv = (double)p->head_dim_v, rows = (double)p->seq_q, total = 0;
+  for (int64_t b = 0; b < p->batch; b++) {
+    double visitors, all = visits(p, b, block_k, &visitors), keys = (double)fa_keys(p, b);
+    double trips = as_printed ? all : all - visitors;
+    if (pass == FA_FORWARD) {
+      double head = e * keys * (d + dv) + all * e * d + trips * 2 * (4 * dv + 8) + rows * (out * dv + 4);
+      total += head * (double)p->heads_q;
+      continue;
+    }
+    double step = e * d + out * dv + (as_printed ? out * dv + 4 : 8);
+    double before = as_printed ? 0 : rows * (2 * out * dv + 4 + 8);
+    total += (before + all * step + trips * 2 * 4 * d + rows * e * d) * (double)p->heads_q;
+    total += e * (keys + (double)p->seq_k) * (d + dv) * (double)p->heads_kv;
+  }
+  return total;
+}
+
 /* FA1 Theorem 2: Theta(N^2 d^2 / M) for d <= M <= N d. The theorem gives the growth, not the constant; the
  * constant here is 1. Where d_v differs, d^2 is read as d d_v. */
 double fa_formula_bytes_fa1(const fa_problem_t *p, double sram_elements) {

@@ -29,6 +29,13 @@ double fa_formula_bytes_least(const fa_problem_t *p, fa_pass_t pass);
  * streams K and V (FA2's order): Q, O, LSE once, K and V once per query block and query head. */
 double fa_formula_bytes_tiled(const fa_problem_t *p, int64_t block_q);
 
+/* Bytes of FA1's order (Algorithms 1 and 4): the outer loop runs over blocks of block_k keys, which are read
+ * once for each head, the inner loop over all queries that see them. At each step Q (backward: Q and dO) is
+ * read, and O, l, m (backward: dQ), in fp32, come from HBM and go back.
+ * as_printed: also before the first block, where they are known to be 0, and backward reads O at each step to
+ * compute D; otherwise a kernel before it reads O and dO once, and leaves LSE and D for each row. */
+double fa_formula_bytes_keys_outer(const fa_problem_t *p, fa_pass_t pass, int64_t block_k, bool as_printed);
+
 /* FA1 Theorem 2: N^2 d^2 / M elements for an SRAM of M elements, times the element size. */
 double fa_formula_bytes_fa1(const fa_problem_t *p, double sram_elements);
 

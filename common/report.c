@@ -76,7 +76,7 @@ static void count_pass(const fa_report_t *r, fa_pass_t pass, FILE *out) {
           fa_formula_bytes_standard(p, pass, fa_dtype_size(p->dtype_out)) / MB,
           pass == FA_FORWARD ? "FlashAttention paper, Algorithm 0: S and P go out and come back"
                              : "FlashAttention paper, Algorithm 3, given P");
-  if (pass == FA_FORWARD) {
+  if (pass == FA_FORWARD && !r->step->bytes) {
     int64_t block = r->step->block_q ? r->step->block_q(p) : USUAL_BLOCK_Q;
     fprintf(out, "    tiled              %10.3f MB   blocks of %lld queries%s\n",
             fa_formula_bytes_tiled(p, block) / MB, (long long)block,
@@ -86,6 +86,11 @@ static void count_pass(const fa_report_t *r, fa_pass_t pass, FILE *out) {
         out,
         "    N^2 d^2 / M        %10.3f MB   Theorem 2 with M = %.0f elements (4 d per query of a block)\n",
         fa_formula_bytes_fa1(p, sram) / MB, sram);
+  }
+  if (r->step->bytes) {
+    double own = r->step->bytes(p, pass, r->device);
+    fprintf(out, "    this step's loops  %10.3f MB   block by block over the keys; counted %+.1f%%\n",
+            own / MB, 100 * ((c->hbm_read + c->hbm_written) / own - 1));
   }
   fprintf(out, "    the least          %10.3f MB   every input read once, every output written once\n",
           fa_formula_bytes_least(p, pass) / MB);
@@ -97,13 +102,20 @@ static void count_pass(const fa_report_t *r, fa_pass_t pass, FILE *out) {
   fprintf(out, "  other FLOP       %14.6f GFLOP\n", c->other_flop / GF);
   fprintf(out, "  exponentials     %14.0f\n", c->exp);
   fprintf(out, "  rescaled rows    %14.0f\n", c->rescales);
+  if (r->device != FA_EMU) return;
+  fprintf(out, "  32-byte sectors  %14.0f   of HBM; %.0f if all requests were contiguous\n", c->sectors,
+          c->sectors_least);
+  fprintf(out, "  shared memory    %14.3f MB\n", c->shared_bytes / MB);
+  fprintf(out, "    passes           %12.0f   over the 32 banks; %.0f of them because of conflicts\n",
+          c->shared_waves, c->conflicts);
+  fprintf(out, "  barriers         %14.0f\n", c->barriers);
 }
 
 void fa_report_count(const fa_report_t *r, FILE *out) {
   for (int pass = 0; pass < FA_PASSES; pass++)
     if (r->counted[pass]) count_pass(r, (fa_pass_t)pass, out);
   if (r->shape->causal || r->shape->kv_len)
-    fprintf(out, "  (the byte formulas do not look at causal and kv-len)\n");
+    fprintf(out, "  (of the byte formulas only that of this step's loops looks at causal and kv-len)\n");
 }
 
 /* --- bench ----------------------------------------------------------------------------------------- */

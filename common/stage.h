@@ -28,6 +28,8 @@ typedef struct fa_step {
   const fa_kernels_t *on[FA_DEVICES];        /* NULL: there is no such code, or it was not built */
   void (*show)(FILE *out);                   /* NULL, or prints the step's own small worked example */
   int64_t (*block_q)(const fa_problem_t *p); /* NULL, or queries per block: the count's formula needs it */
+  /* NULL, or the bytes of HBM that this step's own loops move by its paper's formula. */
+  double (*bytes)(const fa_problem_t *p, fa_pass_t pass, fa_device_t device);
 } fa_step_t;
 
 typedef struct fa_stage {
@@ -44,14 +46,9 @@ typedef struct fa_stage {
 extern const fa_stage_t *const fa_stages[];
 
 /* In a stage table: a .cu file defines name##_gpu when nvcc builds it and name##_emu when g++ does. Declare
- * both with FA_KERNELS(name), and name them with FA_ON_GPU(name) (NULL without nvcc) and FA_ON_EMU(name) (NULL
- * without EMU=1). */
+ * both with FA_KERNELS(name), and name them with FA_ON_GPU(name) (NULL without nvcc) and FA_ON_EMU(name). */
 #define FA_KERNELS(name) extern const fa_kernels_t name##_gpu, name##_emu;
-#if FA_HAVE_EMU
 #define FA_ON_EMU(name) &name##_emu
-#else
-#define FA_ON_EMU(name) NULL
-#endif
 #if FA_HAVE_GPU
 #define FA_ON_GPU(name) &name##_gpu
 #else
