@@ -56,4 +56,19 @@ enum { BACKWARD_DEPTH = 1 };
 #endif
 #define BACKWARD_QUERIES(d, warps) ((d) <= 64 || (warps) == 8 ? 64 : 32) /* Br */
 
+/* Shared memory of a backward block: K_j, V_j, twice Q_i and dO_i, dS^T, and twice {LSE, D}. */
+static inline size_t backward_bytes(int d, int warps) {
+  const int Bc = warps * BACKWARD_KEYS(d), Br = BACKWARD_QUERIES(d, warps);
+  return (size_t)(2 * Bc + 4 * Br) * (size_t)(d + ROW_PADDING) * 2 +
+         (size_t)Bc * (size_t)(Br + ROW_PADDING) * 2 + (size_t)(2 * Br) * 8;
+}
+
+/* Warps of a block: as many as shared memory allows; with Bc those of that block of keys. */
+static inline int backward_warps(int d, int Bc, size_t shared_bytes) {
+  int warps = 8;
+  while (warps > 2 && (Bc ? warps * BACKWARD_KEYS(d) > Bc : backward_bytes(d, warps) > shared_bytes))
+    warps /= 2;
+  return warps;
+}
+
 #endif

@@ -1,5 +1,8 @@
 /* stage.c - the table of 03_fa1_cuda: FlashAttention on a GPU, in the order of its first paper. */
 #include "fa1.h"
+#include "formulas.h"
+
+#include <math.h>
 
 FA_KERNELS(fa1_paper)
 FA_KERNELS(fa1_tensorcore)
@@ -12,16 +15,17 @@ static fa1_limits_t *limits_of(fa_device_t device) {
 #if FA_HAVE_GPU
   if (device == FA_GPU) return fa1_limits_gpu;
 #endif
-#if FA_HAVE_EMU
-  if (device == FA_EMU) return fa1_limits_emu;
-#endif
-  (void)device;
-  return NULL;
+  return device == FA_EMU ? fa1_limits_emu : NULL;
+}
+
+/* B_c of steps that fix it: the number in their name; 0 for the others. */
+static int keys_of(const fa_step_t *step) {
+  int Bc = 0;
+  return sscanf(step->name, "keys_%d", &Bc) == 1 ? Bc : 0;
 }
 
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
-  (void)pass;
   if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s computes in fp16 and bf16, not in %s", step->name,
                   fa_dtype_name(p->dtype));
@@ -44,25 +48,61 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   fa1_limits_t *limits = limits_of(device);
   fa_status_t status = limits ? limits(&sm, &shared, why) : FA_OK;
   if (status) return status;
+  const int Bc = keys_of(step);
+  if (limits && Bc && pass == FA_FORWARD && forward_bytes((int)d, Bc) > shared)
+    return fa_say(why, FA_REFUSED,
+                  "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld; sm_%d has %zu",
+                  step->name, forward_bytes((int)d, Bc), (long long)d, sm, shared);
   if (limits && p->dtype == FA_BF16 && sm < 80)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda needs sm_80 or later for bf16; this is sm_%d", sm);
   return FA_OK;
 }
 
-#define STEP(step_name, kernels, what, candidate)                                                            \
+/* --- HBM by formula: FA1's order of loops, with the B_c that the step takes on this device ------------------ */
+
+static double paper_bytes(const fa_problem_t *p, fa_pass_t pass, fa_device_t device) {
+  (void)device;
+  return fa_formula_bytes_keys_outer(p, pass, PAPER_KEYS((int)p->head_dim), true);
+}
+
+static double tensorcore_bytes(const fa_problem_t *p, fa_pass_t pass, fa_device_t device, int Bc) {
+  int sm, d = (int)p->head_dim;
+  size_t shared = 0;
+  fa_reason_t why;
+  fa1_limits_t *limits = limits_of(device);
+  if (limits && limits(&sm, &shared, &why)) return NAN;
+  if (pass == FA_FORWARD)
+    Bc = Bc ? Bc : forward_keys(d, shared);
+  else
+    Bc = backward_warps(d, Bc, shared) * BACKWARD_KEYS(d);
+  return fa_formula_bytes_keys_outer(p, pass, Bc, false);
+}
+
+#define BYTES(name, Bc)                                                                                      \
+  static double name(const fa_problem_t *p, fa_pass_t pass, fa_device_t device) {                            \
+    return tensorcore_bytes(p, pass, device, Bc);                                                            \
+  }
+BYTES(keys_64_bytes, 64)
+BYTES(keys_128_bytes, 128)
+BYTES(keys_256_bytes, 256)
+BYTES(largest_bytes, 0)
+
+#define STEP(step_name, kernels, what, candidate, formula)                                                   \
   {                                                                                                          \
-    .name = step_name, .idea = what, .main = candidate, .on = {                                              \
+    .name = step_name, .idea = what, .main = candidate, .bytes = formula, .on = {                            \
       [FA_GPU] = FA_ON_GPU(kernels),                                                                         \
       [FA_EMU] = FA_ON_EMU(kernels)                                                                          \
     }                                                                                                        \
   }
 
 static const fa_step_t steps[] = {
-    STEP("paper", fa1_paper, "Algorithms 1 and 4 as printed, on CUDA cores", true),
-    STEP("keys_64", fa1_keys_64, "tensorcore with B_c = 64 keys: most passes over O", false),
-    STEP("keys_128", fa1_keys_128, "tensorcore with B_c = 128 keys", false),
-    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys: fewest passes over O", false),
-    STEP("tensorcore", fa1_tensorcore, "the same algorithms with mma.sync, tiles in shared memory", true),
+    STEP("paper", fa1_paper, "Algorithms 1 and 4 as printed, on CUDA cores", true, paper_bytes),
+    STEP("keys_64", fa1_keys_64, "tensorcore with B_c = 64 keys: most passes over O", false, keys_64_bytes),
+    STEP("keys_128", fa1_keys_128, "tensorcore with B_c = 128 keys", false, keys_128_bytes),
+    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys: fewest passes over O", false,
+         keys_256_bytes),
+    STEP("tensorcore", fa1_tensorcore, "the same algorithms with mma.sync, tiles in shared memory", true,
+         largest_bytes),
     {.name = NULL},
 };
 

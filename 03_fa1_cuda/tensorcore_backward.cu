@@ -84,7 +84,8 @@ template <class T, int D, int WARPS> struct backward_shared_t {
 template <class T, int D, int WARPS> struct backward_warp {
   typedef backward_shape<T, D, WARPS> S;
   float dk[S::TILES][D / 8][4], dv[S::TILES][D / 8][4];
-  float x[S::TILES][S::N_TILES][4];         /* S^T, then dP^T */
+  float p[S::TILES][S::N_TILES][4];         /* S^T, then P^T */
+  float x[S::TILES][S::N_TILES][4];         /* dP^T, then dS^T */
   uint32_t pt[S::TILES][S::N_TILES / 2][4]; /* P^T, 16-bit: an A operand for each 16 queries */
   uint32_t ds[S::TILES][S::N_TILES / 2][4]; /* dS^T, likewise */
 };
@@ -167,9 +168,9 @@ FA_DEVICE void probabilities(float (&x)[TILES][4][4], const row_stats_t *stats, 
 }
 
 /* dP^T becomes dS^T = P^T o (dP^T - D). */
-template <class T, int TILES>
-FA_DEVICE void score_gradients(float (&x)[TILES][4][4], const uint32_t (&pt)[TILES][2][4],
-                               const row_stats_t *stats, T type) {
+template <int TILES>
+FA_DEVICE void score_gradients(float (&x)[TILES][4][4], const float (&p)[TILES][4][4],
+                               const row_stats_t *stats) {
 #pragma unroll
   for (int n = 0; n < 4; n++) {
     float lse_d[4];
@@ -178,13 +179,11 @@ FA_DEVICE void score_gradients(float (&x)[TILES][4][4], const uint32_t (&pt)[TIL
     for (int t = 0; t < TILES; t++)
 #pragma unroll
       for (int k = 0; k < 2; k++) {
-        float p0, p1;
-        unpack_f32(&p0, &p1, pt[t][n / 2][n % 2 * 2 + k], type);
         /* BEGIN SOLUTION */
-        /* STUB: x[t][n][2 * k] = 0 * (p0 + lse_d[1]); */
-        /* STUB: x[t][n][2 * k + 1] = 0 * (p1 + lse_d[3]); */
-        x[t][n][2 * k] = p0 * (x[t][n][2 * k] - lse_d[1]);
-        x[t][n][2 * k + 1] = p1 * (x[t][n][2 * k + 1] - lse_d[3]);
+        /* STUB: x[t][n][2 * k] = 0 * (p[t][n][2 * k] + lse_d[1]); */
+        /* STUB: x[t][n][2 * k + 1] = 0 * (p[t][n][2 * k + 1] + lse_d[3]); */
+        x[t][n][2 * k] = p[t][n][2 * k] * (x[t][n][2 * k] - lse_d[1]);
+        x[t][n][2 * k + 1] = p[t][n][2 * k + 1] * (x[t][n][2 * k + 1] - lse_d[3]);
         /* END SOLUTION */
       }
   }
@@ -227,14 +226,14 @@ FA_DEVICE void inner_step(backward_warp<T, D, WARPS> &w, backward_shared_t<T, D,
     return;
   }
   const bool partly = key + S::KEYS > visible(shape, i); /* the first query sees the least */
-  keys_by_queries(w.x, m.K + key0, m.Q[stage] + q0);
-  probabilities(w.x, m.stats[stage] + q0, tau);
-  if (partly) hide(w.x, shape, i, key);
-  pack(w.pt, w.x, T{});
+  keys_by_queries(w.p, m.K + key0, m.Q[stage] + q0);
+  probabilities(w.p, m.stats[stage] + q0, tau);
+  if (partly) hide(w.p, shape, i, key);
+  pack(w.pt, w.p, T{});
   add_product(w.dv, w.pt, m.dO[stage] + q0);
 
   keys_by_queries(w.x, m.V + key0, m.dO[stage] + q0);
-  score_gradients(w.x, w.pt, m.stats[stage] + q0, T{});
+  score_gradients(w.x, w.p, m.stats[stage] + q0);
   if (partly) hide(w.x, shape, i, key); /* 0, even where dP is NaN */
   pack(w.ds, w.x, T{});
   store_ds(ds_rows, q0, w.ds);
@@ -404,25 +403,26 @@ size_t backward_workspace(const fa_problem_t *p) {
 
 template <class T, int D, int WARPS>
 static fa_status_t launch_blocks(const fa_problem_t *p, fa_reason_t *why) {
+  typedef backward_shared_t<T, D, WARPS> shared_t;
+  if (sizeof(shared_t) != backward_bytes(D, WARPS))
+    return fa_say(why, FA_FAILED, "backward_bytes in config.h does not fit the kernel's %zu",
+                  sizeof(shared_t));
   const access_t access = {rows_aligned(&p->q, 16) && rows_aligned(&p->k, 16) && rows_aligned(&p->v, 16) &&
                                rows_aligned(&p->d_o, 16),
                            rows_aligned(&p->dq, 4) && rows_aligned(&p->dk, 4) && rows_aligned(&p->dv, 4)};
   row_stats_t *stats = (row_stats_t *)p->workspace;
   const int64_t rows = p->batch * p->heads_q * whole_rows(p->seq_q, STATS_BLOCK);
   LAUNCH((prepare<T, D>), rows / (STATS_THREADS / STATS_LANES), STATS_THREADS, 0, p->stream, *p, stats);
-  LAUNCH((backpropagate<T, D, WARPS>), p->batch * p->heads_kv, 32 * WARPS,
-         sizeof(backward_shared_t<T, D, WARPS>), p->stream, *p, access, stats,
-         (float *)((char *)p->workspace + stats_bytes(p)));
+  LAUNCH((backpropagate<T, D, WARPS>), p->batch * p->heads_kv, 32 * WARPS, sizeof(shared_t), p->stream, *p,
+         access, stats, (float *)((char *)p->workspace + stats_bytes(p)));
   return FA_OK;
 }
 
-/* The largest block for which shared memory is made, or the one that was asked for. */
 template <class T, int D>
 static fa_status_t launch(const fa_problem_t *p, int Bc, size_t shared_bytes, fa_reason_t *why) {
-  if (Bc ? Bc == 8 * BACKWARD_KEYS(D) : sizeof(backward_shared_t<T, D, 8>) <= shared_bytes)
-    return launch_blocks<T, D, 8>(p, why);
-  if (Bc ? Bc == 4 * BACKWARD_KEYS(D) : sizeof(backward_shared_t<T, D, 4>) <= shared_bytes)
-    return launch_blocks<T, D, 4>(p, why);
+  const int warps = backward_warps(D, Bc, shared_bytes);
+  if (warps == 8) return launch_blocks<T, D, 8>(p, why);
+  if (warps == 4) return launch_blocks<T, D, 4>(p, why);
   return launch_blocks<T, D, 2>(p, why);
 }
 
