@@ -8,23 +8,9 @@ static fa_status_t no_gpu(char name[128], fa_reason_t *why) {
 }
 #endif
 
-#if !FA_HAVE_EMU
-static fa_status_t no_emulator(char name[128], fa_reason_t *why) {
-  (void)name;
-  return fa_say(why, FA_REFUSED, "this build has no emulator");
-}
-#endif
-
 const fa_machine_t *fa_machine(fa_device_t kind) {
   if (kind == FA_CPU) return &fa_machine_cpu;
-  if (kind == FA_EMU) {
-#if FA_HAVE_EMU
-    return &fa_machine_emu;
-#else
-    static const fa_machine_t absent_emulator = {.kind = FA_EMU, .open = no_emulator};
-    return &absent_emulator;
-#endif
-  }
+  if (kind == FA_EMU) return &fa_machine_emu;
 #if FA_HAVE_GPU
   return &fa_machine_gpu;
 #else

@@ -33,9 +33,10 @@ typedef struct fa_machine {
 const fa_machine_t *fa_machine(fa_device_t kind);
 
 extern const fa_machine_t fa_machine_cpu;
-#if FA_HAVE_EMU
 extern const fa_machine_t fa_machine_emu;
-#endif
+/* The emulator's: what its next launches do. Not for use while one runs. */
+void fa_emu_order(const char *order); /* late, early, or a number: as EMU_ORDER (notes/findings.md) */
+void fa_emu_count_requests(bool on);  /* sectors and bank conflicts too, which take time to put together */
 #if FA_HAVE_GPU
 extern const fa_machine_t fa_machine_gpu;
 #endif

@@ -3,7 +3,7 @@
 #   SANITIZE=1           ASan and UBSan           DEBUG=1      -O0 -g, and -G for kernels
 #   WERROR=1             warnings are errors      ARCHS="90"   GPU architectures to build for
 #   V=1                  show every command
-STAGES := $(filter-out $(if $(filter 1,$(EMU)),,03_fa1_cuda),$(sort $(patsubst %/,%,$(dir $(wildcard 0[1-6]_*/stage.c)))))
+STAGES := $(sort $(patsubst %/,%,$(dir $(wildcard 0[1-6]_*/stage.c))))
 ifdef STAGE
 ifeq ($(filter $(STAGE),$(STAGES)),)
 $(error there is no stage $(STAGE); the stages are: $(STAGES))
@@ -37,8 +37,8 @@ WARN += $(if $(OPENMP),,-Wno-unknown-pragmas)
 
 CPPFLAGS += -Icommon -I$(BUILD) -DFA_HAVE_GPU=$(HAVE_GPU)
 CFLAGS_ALL = -std=c11 $(OPT) $(WARN) $(SANFLAGS) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CFLAGS)
-LIBS = $(SANFLAGS) $(OPENMP) -lm
-LINK := $(CC)
+LIBS = $(SANFLAGS) $(OPENMP) -lm -ldl
+LINK := $(CXX)
 
 ifeq ($(HAVE_GPU),1)
 # Only architectures that this nvcc knows.
@@ -52,22 +52,14 @@ NVFLAGS = -std=c++17 $(if $(filter 1,$(DEBUG)),-G -O0,-O3 -Xptxas -warn-spills) 
 	$(if $(filter 1,$(WERROR)),-Xptxas -Werror --Werror all-warnings) \
 	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra -MMD -MP $(CPPFLAGS)
 CUDA_LIBDIR := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/*/lib))
-LIBS += -L$(CUDA_LIBDIR) -lcudart_static -Wl$(comma)-rpath$(comma)$(CUDA_LIBDIR) -ldl -lrt -lpthread
-LINK := $(CXX)
+LIBS += -L$(CUDA_LIBDIR) -lcudart_static -Wl$(comma)-rpath$(comma)$(CUDA_LIBDIR) -lrt -lpthread
 endif
 
-# EMU=1: the emulator too. It is not yet part of the default build, and neither are the stages that need it.
-HAVE_EMU := $(if $(filter 1,$(EMU)),1,0)
-CPPFLAGS += -DFA_HAVE_EMU=$(HAVE_EMU)
 # The emulator: the same .cu files, built by g++. -fsanitize=thread without its library shows every access to the
 # emulator (common/emu/access.cpp); vector instructions would merge accesses, and so change what is counted.
 EMUFLAGS = -std=c++17 -O2 -g $(WARN) -Wno-unknown-pragmas -fno-tree-vectorize -fno-tree-slp-vectorize \
 	-ffp-contract=off -fsanitize=thread -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS)
 CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CXXFLAGS)
-ifeq ($(HAVE_EMU),1)
-LIBS += -ldl
-LINK := $(CXX)
-endif
 
 # --- what is built --------------------------------------------------------------------------------
 PROGRAM_SOURCES := common/main.c common/demo.c
@@ -79,8 +71,8 @@ include common/simd.mk
 simd_objects = $(foreach f,$(wildcard $(1)/*_simd.c),$(foreach i,$(ISAS),$(BUILD)/obj/$(f).$(i).o))
 # What only a GPU has: its own device, and cuBLAS.
 NOT_EMULATED := common/device_gpu.cu 01_naive/cublas.cu
-emu_objects = $(if $(filter 1,$(HAVE_EMU)),$(patsubst %,$(BUILD)/obj/%.emu.o,$(filter-out $(NOT_EMULATED),$(wildcard $(1)/*.cu))))
-COMMON_OBJECTS = $(call objects,$(COMMON_SOURCES)) $(if $(filter 1,$(HAVE_EMU)),$(call objects,$(wildcard common/emu/*.cpp))) $(call simd_objects,common)
+emu_objects = $(patsubst %,$(BUILD)/obj/%.emu.o,$(filter-out $(NOT_EMULATED),$(wildcard $(1)/*.cu)))
+COMMON_OBJECTS = $(call objects,$(COMMON_SOURCES)) $(call objects,$(wildcard common/emu/*.cpp)) $(call simd_objects,common)
 stage_objects = $(call objects,$(call stage_sources,$(1))) $(call simd_objects,$(1)) $(call emu_objects,$(1))
 
 PROGRAMS := $(addprefix $(BUILD)/,$(BUILT))

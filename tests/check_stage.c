@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
   static const suite_t *const all[] = {&suite_values,  &suite_interface,  &suite_empty,  &suite_forward,
                                        &suite_special, &suite_invariants, &suite_decode, &suite_backward,
                                        &suite_refused, &suite_addresses,  &suite_only,   &suite_measure,
-                                       &suite_repeat};
+                                       &suite_repeat,  &suite_orders};
   enum { MOST = sizeof all / sizeof *all };
   jobs_probe();
   Suite *suites[MOST];

@@ -4,7 +4,7 @@ ok "^demo [0-9]" --version
 ok "^demo: [1-9][0-9]* steps right, [0-9]+ not run" --heads 2 --seq 64 --head-dim 16
 holds "the demo's last line is its verdict" sh -c "tail -n 1 '$tmp/out' | grep -q '^demo: '"
 ok "^demo: .* right" --quick --heads 1 --head-dim 8 --threads 1 --batch 2
-try --seq 100000000
+try --seq 100000 --head-dim 2000000000
 holds "no step fits: status 3, not $status" [ $status -eq 3 ]
 holds "no step fits: the last line says so" sh -c "tail -n 1 '$tmp/out' | grep -q '^demo: 0 steps right, '"
 refuses 2 "no option --causal" --causal

@@ -68,13 +68,14 @@ if [ "$device" = cpu ]; then
   refuses 3 "e4m3" $small --dtype e4m3
   refuses 3 "fp16|bf16" $small --dtype-out bf16
 fi
-refuses 3 "emulator|device emu" --device emu
-try $small --device gpu # runs, or says in one line why not
-if [ $status -eq 0 ]; then
-  holds "--device gpu says PASS" grep -q "^PASS" "$tmp/out"
-else
-  refuses 3 "GPU|device gpu" $small --device gpu
-fi
+for other in emu gpu; do
+  try $small --device $other
+  if [ $status -eq 0 ]; then
+    holds "--device $other says PASS" grep -q "^PASS" "$tmp/out"
+  else
+    refuses 3 "GPU|emulator|device $other" $small --device $other
+  fi
+done
 
 # --- what is done
 ok "counted in one forward run" $small --count

@@ -92,6 +92,10 @@ typedef struct slot {
 /* One test loops over the whole table there, and the oracle still runs on the host. */
 #define GPU_TIMEOUT (10 * TEST_TIMEOUT)
 
+/* Largest batch * heads * queries * keys * (d + dv) that is emulated in the quick tier, and with SLOW=1. */
+#define EMULATED_WORK 3000000
+#define EMULATED_WORK_SLOW (6 * EMULATED_WORK)
+
 enum { MOST_JOBS = 4096 };
 typedef struct job {
   TTest test;
@@ -182,12 +186,42 @@ static bool tier_runs(tier_t tier, fa_device_t device) {
   return device == FA_GPU || (tier != ON_CARD && tier != SLOW_ON_CARD);
 }
 
+/* In the emulator a step takes some microseconds for each query, key and column. Steps that are not main differ from
+ * one that is in a number only, and properties with inputs of their own run a case some twenty times. */
+static bool emulated_in_time(const property_t *property, const subject_t *s, const instance_t *i) {
+  fa_problem_t p = instance_problem(i);
+  int64_t work = p.batch * p.heads_q * p.seq_q * p.seq_k * (p.head_dim + p.head_dim_v);
+  int64_t most = env_set("FA_SLOW") ? EMULATED_WORK_SLOW : EMULATED_WORK;
+  if (!s->step->main) most /= 4;
+  if (property->wants) most /= 2;
+  return work <= most;
+}
+
+/* Of a row's types that the step supports, one has its turn, another for the next row. */
+static bool its_turn(const property_t *property, const subject_t *s, int step, int n) {
+  int first = n, count = 0, place = 0;
+  while (first > 0 && instances[first - 1].row == instances[n].row) first--;
+  for (int k = first; k < instance_count && instances[k].row == instances[n].row; k++)
+    if (*supports((int)s->device, step, k, (int)property->pass)) {
+      if (k == n) place = count;
+      count++;
+    }
+  return (int)(instances[n].row->seed + (uint64_t)first) % count == place;
+}
+
+int every(const subject_t *s, int stride) {
+  return s->device == FA_EMU && !env_set("FA_SLOW") ? stride : 1;
+}
+
 static bool instance_runs(const property_t *property, const subject_t *s, int step, int n) {
   const instance_t *i = &instances[n];
   bool offered = *supports((int)s->device, step, n, (int)property->pass);
   if (offered == property->unsupported) return false;
   if (i->row->devices && !(i->row->devices & BIT(s->device))) return false;
   if (!tier_runs(i->row->tier, s->device)) return false;
+  if (s->device == FA_EMU && !property->unsupported && !emulated_in_time(property, s, i)) return false;
+  if (every(s, 2) != 1 && !property->unsupported && !i->row->expect && !its_turn(property, s, step, n))
+    return false;
   if (property->wants && !property->wants(i)) return false;
   return asked_for(s, property, i);
 }
@@ -221,7 +255,7 @@ Suite *jobs_suite(const suite_t *suite) {
   Suite *result = suite_create(suite->name);
   for (int d = 0; d < FA_DEVICES; d++) {
     TCase *cases = tcase_create(fa_device_name((fa_device_t)d));
-    tcase_set_timeout(cases, d == FA_GPU ? GPU_TIMEOUT : TEST_TIMEOUT);
+    tcase_set_timeout(cases, d == FA_CPU ? TEST_TIMEOUT : GPU_TIMEOUT);
     suite_add_tcase(result, cases);
     for (int step = 0; step < step_count; step++) {
       subject_t s = {stage, &stage->steps[step], (fa_device_t)d, fa_machine((fa_device_t)d)};

@@ -32,6 +32,9 @@ void wrong(report_t *r, const char *format, ...) __attribute__((format(printf, 2
 /* Says that the property cannot be looked at on this machine, and why; shown as not run. */
 void not_run(report_t *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Of a property's many runs, every how-many-th is made: `stride` in the emulator's quick tier, 1 elsewhere. */
+int every(const subject_t *s, int stride);
+
 typedef struct property {
   const char *name;
   fa_pass_t pass; /* the step must support this pass */
@@ -55,7 +58,7 @@ typedef struct suite {
 /* One suite per file suite_NAME.c; only_NAME.c holds one for what a single stage has. */
 extern const suite_t suite_values, suite_refused, suite_forward, suite_backward, suite_invariants,
     suite_special, suite_empty, suite_repeat, suite_decode, suite_interface, suite_addresses, suite_measure,
-    suite_only;
+    suite_orders, suite_only;
 
 /* Finds out, in a process of its own, which devices exist and what each step supports. */
 void jobs_probe(void);

@@ -7,21 +7,23 @@ FA_TOTALS=$dir/totals
 export FA_TOTALS
 mkdir -p "$dir"
 : > "$FA_TOTALS"
+rm -f "$dir"/*.status
 began=$(date +%s)
+# One program after another on a GPU, which they would share; elsewhere as many at a time as there are processors, each
+# with its output in one piece at its end.
+lanes=$(nproc 2> /dev/null || sysctl -n hw.ncpu 2> /dev/null || echo 1)
+[ -n "$FA_FAIL_FAST" ] || [ -e /dev/nvidia0 ] && lanes=1
 failed=
+if [ "$lanes" -gt 1 ] && [ $# -gt 1 ]; then
+  printf '%s\n' "$@" | xargs -P "$lanes" -I{} sh tests/run_one.sh {} "$dir" print
+else
+  for program; do
+    sh tests/run_one.sh "$program" "$dir" || [ -z "$FA_FAIL_FAST" ] || break
+  done
+fi
 for program; do
-  case $program in
-  *.sh) sh "$program" ;;
-  *) "$program" ;;
-  esac
-  status=$?
-  if [ $status != 0 ]; then
-    name=${program##*/}
-    # A program that ends by itself says what failed; one that is killed may not.
-    [ $status -gt 1 ] && echo "$name ended with status $status"
-    failed="$failed $name"
-    [ -n "$FA_FAIL_FAST" ] && break
-  fi
+  name=${program##*/}
+  [ "$(cat "$dir/$name.status" 2> /dev/null)" = 0 ] || failed="$failed $name"
 done
 seconds=$(($(date +%s) - began))
 # shellcheck disable=SC2046 # four numbers become $1 .. $4

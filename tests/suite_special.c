@@ -130,7 +130,7 @@ static void nan_reach(const subject_t *s, const instance_t *i, bool backward, re
     copy_t clean[5];
     for (int n = 0; n < count; n++) clean[n] = copy_of(&t, arrays[n]);
     bool ok = true;
-    for (int n = 0; n < (backward ? 4 : 3) * PLACES_PER_ARRAY && ok; n++) {
+    for (int n = 0; n < (backward ? 4 : 3) * PLACES_PER_ARRAY && ok; n += every(s, PLACES_PER_ARRAY + 1)) {
       place_t x;
       if (!choose(&t.host, inputs[n / PLACES_PER_ARRAY], n % PLACES_PER_ARRAY, &x)) continue;
       double before = get(&t, x.array, x.b, x.h, x.r, x.c);
@@ -164,7 +164,7 @@ static void infinity(const subject_t *s, const instance_t *i, report_t *r) {
   fa_tensors_t t;
   if (!make_instance(s, i, false, &t, r)) return;
   bool ok = true;
-  for (int n = 0; n < 3 * PLACES_PER_ARRAY * 2 && ok; n++) {
+  for (int n = 0; n < 3 * PLACES_PER_ARRAY * 2 && ok; n += every(s, 7)) {
     place_t x;
     if (!choose(&t.host, inputs[n / 2 / PLACES_PER_ARRAY], n / 2 % PLACES_PER_ARRAY, &x)) continue;
     double before = get(&t, x.array, x.b, x.h, x.r, x.c);

@@ -1,0 +1,35 @@
+# cli_narrow.sh - a stage that has neither fp32 nor head dim 16: its own steps and refusals. What its program shares with
+# the others was tested on them. Read by cli.sh.
+narrow="--device $device --heads 2 --seq 40 --head-dim 32 --dtype fp16"
+for step in $(awk -F, 'NR > 1 { print $2 }' "$tmp/list" | sort -u); do
+  ok "^PASS $program_name $step: o, lse right" $narrow --step "$step"
+  ok "^PASS $program_name $step: o, lse, dq, dk, dv right" $narrow --step "$step" --backward --causal --dtype bf16 --heads-kv 1
+done
+ok "HBM both" $narrow --count --backward
+ok "PASS" $narrow --count --check --quiet
+holds "--quiet prints one line" [ "$(wc -l <"$tmp/out")" -eq 1 ]
+ok "PASS" $narrow --backward --save "$tmp/narrow"
+holds "gradients are saved" [ -s "$tmp/narrow/dk.npy" ]
+ok "PASS" --device "$device" --dtype fp16 --load "$tmp/narrow/o.npy" "$tmp/narrow/o.npy" "$tmp/narrow/o.npy"
+refuses 3 "not in fp32" $narrow --dtype fp32
+refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim 16
+refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim-v 64
+refuses 3 "split" $narrow --splits 2
+if [ "$device" = emu ]; then
+  refuses 3 "no times to measure" $narrow --bench
+  for setting in EMU_ARCH=81 EMU_ARCH=sm_80 EMU_ORDER=soon EMU_SMS=0 EMU_RACES=2; do
+    program_run=$run
+    run="$run env $setting"
+    refuses 3 "EMU_${setting#EMU_}|${setting%=*}" $narrow
+    run=$program_run
+  done
+  program_run=$run
+  for order in late early 7; do
+    run="$program_run env EMU_ORDER=$order EMU_SMS=3 EMU_ARCH=90"
+    ok "PASS" $narrow --quiet
+  done
+  run="$program_run env EMU_ARCH=75"
+  ok "PASS" $narrow --quiet --backward
+  refuses 3 "sm_80 or later for bf16" $narrow --dtype bf16
+  run=$program_run
+fi
