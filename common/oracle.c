@@ -83,10 +83,11 @@ static double exponentials(double *s, int64_t n, double m) {
   return l;
 }
 
-/* The two plain ways to round P to the dtype: after the division by l, as three kernels do that store P, and before, as
- * kernels do that divide O at the end. Each is right; the yardstick is the less exact one, element by element, because
- * the luck of one way says little about the other where there are few elements. */
-typedef enum { P_DIVIDED, P_UNDIVIDED, YARDS } yard_t;
+/* Three plain ways with P: rounded to the dtype after the division by l, as by three kernels that store P; before it, as
+ * by kernels that divide O at the end; and not at all, as by kernels without tensor cores. Each is right, and rounds O.
+ * The yardstick is the least exact one, element by element: the luck of one way says little about another where there
+ * are few elements, or where a single outlier rules a row. */
+typedef enum { P_DIVIDED, P_UNDIVIDED, P_EXACT, YARDS } yard_t;
 
 /* Scratch and results of one row. */
 typedef struct row {
@@ -133,9 +134,11 @@ static void yardstick_forward(const head_t *x, const fa_problem_t *p, int64_t n,
   const float offset = p->dtype == FA_E4M3 ? E4M3_P_SCALE : 1;
   float rest =
       way == P_DIVIDED ? 1 : 1 / l; /* what the sum must still be multiplied by, and P as it is rounded */
-  for (int64_t j = 0; j < n; j++)
-    prob[j] =
-        l == 0 ? 0 : fa_round_to(p->dtype, (way == P_DIVIDED ? prob[j] / l : prob[j]) * offset) / offset;
+  for (int64_t j = 0; j < n; j++) {
+    if (way == P_DIVIDED) prob[j] /= l;
+    if (way != P_EXACT) prob[j] = fa_round_to(p->dtype, prob[j] * offset) / offset;
+    if (l == 0) prob[j] = 0;
+  }
   combine_f(prob, l == 0 ? 0 : n, x->v_f, x->dv, x->dv, o);
   for (int64_t c = 0; c < x->dv; c++) o[c] = l == 0 ? 0 : fa_round_to(p->dtype_out, o[c] * rest);
   for (int64_t j = 0; j < n; j++) prob[j] *= l == 0 ? 0 : rest;
@@ -153,9 +156,13 @@ static void yardstick_backward(const head_t *x, const fa_problem_t *p, int64_t n
   for (int64_t c = 0; c < x->d; c++) dq[c] = fa_round_to(p->dtype, p->scale * dq[c]);
 }
 
-/* Of two yardsticks the one that is farther from what is right, or not finite. */
+/* Of two numbers the one that is farther from what is right, or not finite. */
 static float farther(float a, float b, double right) {
   return !isfinite(a) || (isfinite(b) && fabs(a - right) >= fabs(b - right)) ? a : b;
+}
+
+static float farthest(float a, float b, float c, double right) {
+  return farther(farther(a, b, right), c, right);
 }
 
 /* One allocation for all arrays of a row, so that one test of the pointer suffices. */
@@ -257,11 +264,11 @@ static void do_part(const fa_problem_t *p, const head_t *x, fa_expected_t *e, in
     e->lse[at] = r->lse;
     memcpy(e->o + at * dv, r->o, (size_t)dv * 8);
     for (int64_t c = 0; c < dv; c++)
-      e->o_yard[at * dv + c] = farther(r->yard[0].o[c], r->yard[1].o[c], r->o[c]);
+      e->o_yard[at * dv + c] = farthest(r->yard[0].o[c], r->yard[1].o[c], r->yard[2].o[c], r->o[c]);
     if (!e->backward) continue;
     memcpy(e->dq + at * d, r->dq, (size_t)d * 8);
     for (int64_t c = 0; c < d; c++)
-      e->dq_yard[at * d + c] = farther(r->yard[0].dq[c], r->yard[1].dq[c], r->dq[c]);
+      e->dq_yard[at * d + c] = farthest(r->yard[0].dq[c], r->yard[1].dq[c], r->yard[2].dq[c], r->dq[c]);
   }
 }
 
@@ -278,7 +285,8 @@ static void hand_in(const fa_problem_t *p, int64_t n, const double *right, float
                     double *out, float *out_yard) {
   for (int64_t c = 0; c < n; c++) {
     out[c] = right[c];
-    out_yard[c] = farther(fa_round_to(p->dtype, yard[0][c]), fa_round_to(p->dtype, yard[1][c]), right[c]);
+    out_yard[c] = farthest(fa_round_to(p->dtype, yard[0][c]), fa_round_to(p->dtype, yard[1][c]),
+                           fa_round_to(p->dtype, yard[2][c]), right[c]);
   }
 }
 

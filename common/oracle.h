@@ -2,8 +2,8 @@
  *
  * The oracle is naive attention in double precision on the inputs as they are stored (already rounded to
  * the dtype; E4M3: dequantised). The yardstick is plain three-kernel attention with S and dP in fp32 and
- * P, dS and the outputs rounded to the dtype, O also where the backward pass reads it; P is rounded after its
- * division by the row's sum, and before, and the less exact of the two counts. An error of up to twice the
+ * P, dS and the outputs rounded to the dtype, O also where the backward pass reads it. P is rounded after its
+ * division by the row's sum, before it, and not at all; of these three the least exact counts. An error of up to twice the
  * yardstick's is accepted. */
 #ifndef FA_ORACLE_H
 #define FA_ORACLE_H
