@@ -88,7 +88,8 @@ static __global__ void __launch_bounds__(PAPER_THREADS)
         /* STUB: sram.keep[row] = 0; */
         /* STUB: sram.add[row] = 1; */
         const float m_new = fmaxf(m[i], m_block);
-        const float old_part = m[i] == -INFINITY ? 0 : expf(m[i] - m_new) * l[i];
+        /* While m is -inf, l is 0, or NaN, which must not be lost. */
+        const float old_part = m[i] == -INFINITY ? l[i] : expf(m[i] - m_new) * l[i];
         const float scale_new = m_block == -INFINITY ? 0 : expf(m_block - m_new);
         const float l_new = old_part + scale_new * l_block;
         sram.keep[row] =
