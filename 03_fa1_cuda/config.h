@@ -48,11 +48,12 @@ static inline int forward_keys(int d, size_t shared_bytes) {
 #define BACKWARD_KEYS(d) ((d) <= 64 ? 32 : 16)
 #define BACKWARD_CHUNK 32 /* queries whose scores are in registers at a time; divides Br */
 /* Fragments that the inner loops have in registers at a time: of this many steps of 16. Two hide more of the latency of
- * shared memory; but where sm_90's compiler just finds the registers, others would spill. */
+ * shared memory; but where sm_90's compiler just finds the registers, others would spill, and so would it with the
+ * smaller blocks, which no sm_90 needs. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-enum { BACKWARD_DEPTH = 2 };
+#define BACKWARD_DEPTH(warps) ((warps) == 8 ? 2 : 1)
 #else
-enum { BACKWARD_DEPTH = 1 };
+#define BACKWARD_DEPTH(warps) 1
 #endif
 #define BACKWARD_QUERIES(d, warps) ((d) <= 64 || (warps) == 8 ? 64 : 32) /* Br */
 

@@ -62,6 +62,7 @@ template <class T, int D, int WARPS> struct backward_shape {
     TILES = KEYS / 16,
     Bc = WARPS * KEYS,
     Br = BACKWARD_QUERIES(D, WARPS),
+    DEPTH = BACKWARD_DEPTH(WARPS),
     N_TILES = BACKWARD_CHUNK / 8,
     THREADS = 32 * WARPS,
     /* dQ_i is dealt to the warps in parts of 16 rows and half of the columns (d = 128: a quarter, to save registers). */
@@ -98,11 +99,11 @@ template <class X, int A, int B> FA_DEVICE void clear(X (&x)[A][B][4]) {
 }
 
 /* out = A B^T for the warp's rows of A (K or V) and 32 rows of B (Q or dO). */
-template <class T, int D, int TILES>
+template <int DEPTH, class T, int D, int TILES>
 FA_DEVICE void keys_by_queries(float (&out)[TILES][4][4], const row_t<T, D> *a_rows,
                                const row_t<T, D> *b_rows) {
   clear(out);
-#pragma unroll BACKWARD_DEPTH
+#pragma unroll DEPTH
   for (int k = 0; k < D / 16; k++) {
     uint32_t a[TILES][4];
 #pragma unroll
@@ -226,13 +227,13 @@ FA_DEVICE void inner_step(backward_warp<T, D, WARPS> &w, backward_shared_t<T, D,
     return;
   }
   const bool partly = key + S::KEYS > visible(shape, i); /* the first query sees the least */
-  keys_by_queries(w.p, m.K + key0, m.Q[stage] + q0);
+  keys_by_queries<S::DEPTH>(w.p, m.K + key0, m.Q[stage] + q0);
   probabilities(w.p, m.stats[stage] + q0, tau);
   if (partly) hide(w.p, shape, i, key);
   pack(w.pt, w.p, T{});
   add_product(w.dv, w.pt, m.dO[stage] + q0);
 
-  keys_by_queries(w.x, m.V + key0, m.dO[stage] + q0);
+  keys_by_queries<S::DEPTH>(w.x, m.V + key0, m.dO[stage] + q0);
   score_gradients(w.x, w.p, m.stats[stage] + q0);
   if (partly) hide(w.x, shape, i, key); /* 0, even where dP is NaN */
   pack(w.ds, w.x, T{});
@@ -260,7 +261,7 @@ FA_DEVICE void update_dq(const backward_shared_t<T, D, WARPS> &m, float *dq, T *
       else
         ld_global_f32x4(old[n], place + n * 32 * 4); /* on its way while the product is computed */
     }
-#pragma unroll BACKWARD_DEPTH
+#pragma unroll S::DEPTH
     for (int k = 0; k < keys; k += 16) {
       uint32_t a[4], b[4];
       ldmatrix_x4_trans(a, by_columns(m.dS, k, row));
