@@ -111,9 +111,29 @@ static void count_pass(const fa_report_t *r, fa_pass_t pass, FILE *out) {
   fprintf(out, "  barriers         %14.0f\n", c->barriers);
 }
 
+/* Beside standard attention that keeps P for its backward pass, as Algorithms 0 and 3 of the FlashAttention paper do:
+ * two products forward, four backward. */
+static void count_both(const fa_report_t *r, FILE *out) {
+  const fa_problem_t *p = r->shape;
+  double bytes = 0, flop = 0, standard = 0;
+  for (int pass = 0; pass < FA_PASSES; pass++) {
+    bytes += r->count[pass].hbm_read + r->count[pass].hbm_written;
+    flop += r->count[pass].matmul_flop;
+    standard += fa_formula_bytes_standard(p, (fa_pass_t)pass, fa_dtype_size(p->dtype_out));
+  }
+  double products = fa_formula_flop(p, FA_FORWARD) * 3;
+  fprintf(out, "\nforward and backward together, beside standard attention that keeps P (six products)\n");
+  fprintf(out, "  HBM both         %14.3f MB; standard attention %.3f MB, %.2f times this\n", bytes / 1e6,
+          standard / 1e6, standard / bytes);
+  fprintf(out, "  product FLOP     %14.6f GFLOP; standard attention %.6f GFLOP, this is %+.1f%%\n",
+          flop / 1e9, products / 1e9, 100 * (flop / products - 1));
+}
+
 void fa_report_count(const fa_report_t *r, FILE *out) {
   for (int pass = 0; pass < FA_PASSES; pass++)
     if (r->counted[pass]) count_pass(r, (fa_pass_t)pass, out);
+  if (r->counted[FA_FORWARD] && r->counted[FA_BACKWARD] && !r->shape->causal && !r->shape->kv_len)
+    count_both(r, out);
   if (r->shape->causal || r->shape->kv_len)
     fprintf(out, "  (of the byte formulas only that of this step's loops looks at causal and kv-len)\n");
 }
