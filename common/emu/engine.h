@@ -113,7 +113,8 @@ struct worker_t {
   thread_t *current;
   block_t *block; /* its SMs */
   int blocks;
-  char *arena;
+  char *arena; /* their shared memory, one stride each, and one more at both ends */
+  int room;    /* SMs that there is memory for */
   uint64_t random;
   bool stop; /* a fault after which going on is pointless */
   launch_t *launch;

@@ -340,13 +340,18 @@ static __thread worker_t *kept;
 static worker_t *get_worker(int sms) {
   if (!kept) kept = (worker_t *)calloc(1, sizeof *kept);
   if (!kept) return NULL;
-  if (!kept->block) { /* for all SMs: another launch may give this worker more of them */
-    size_t all = (size_t)emu_settings()->sms;
-    block_t *blocks = (block_t *)calloc(all, sizeof *blocks);
-    void *arena = mmap(NULL, all * SHARED_STRIDE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!blocks || arena == MAP_FAILED) return NULL;
+  if (kept->room < emu_settings()->sms) { /* for all SMs: another launch may give this worker more of them */
+    size_t old = (size_t)kept->room, all = (size_t)emu_settings()->sms;
+    block_t *blocks = (block_t *)realloc(kept->block, all * sizeof *blocks);
+    if (!blocks) return NULL;
+    memset((void *)(blocks + old), 0, (all - old) * sizeof *blocks);
     kept->block = blocks;
-    kept->arena = (char *)arena;
+    void *arena =
+        mmap(NULL, (all + 2) * SHARED_STRIDE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (arena == MAP_FAILED) return NULL;
+    if (kept->arena) munmap(kept->arena - SHARED_STRIDE, (old + 2) * SHARED_STRIDE);
+    kept->arena = (char *)arena + SHARED_STRIDE;
+    kept->room = (int)all;
   }
   kept->blocks = sms;
   for (int s = 0; s < sms; s++) kept->block[s].used = false;
