@@ -13,10 +13,11 @@ TEST_ONLY := $(wildcard tests/only_*.c)
 # A file tests/only_NAME.c holds what only stage NAME has; the others are linked with only_none.c.
 only_source = $(firstword $(wildcard tests/only_$(1).c) tests/only_none.c)
 
-# The emulator's: vectors. nvcc builds their kernels too, for record_golden alone.
-TEST_EMU := tests/check_emu.c tests/emu_check.c
+# The emulator's: vectors and faults. Of their kernels, nvcc builds those of the vectors, for record_golden alone.
+TEST_EMU := tests/check_emu.c tests/emu_check.c tests/emu_findings.c tests/emu_orders.c tests/emu_launches.c
 EMU_VECTORS := tests/emu_vectors.c tests/emu_definitions.c tests/emu_golden.c
 EMU_KERNELS := tests/emu_wrappers.cu tests/emu_tiles.cu
+EMU_FAULTS := $(wildcard tests/emu_faults_*.cu) tests/emu_orders.cu
 
 TEST_PROGRAMS := $(if $(STAGE),,$(BUILD)/tests/check_common $(BUILD)/tests/check_emu) $(addprefix $(BUILD)/tests/check_,$(BUILT))
 
@@ -39,7 +40,7 @@ test_link = @mkdir -p $(@D) && $(LINK) $(filter %.o,$^) -o $@ $$(cat $(BUILD)/ch
 $(BUILD)/tests/check_common: $(call objects,$(TEST_RUNNER) $(TEST_UNITS)) $(COMMON_OBJECTS)
 	$(test_link)
 $(BUILD)/tests/check_emu: $(call objects,$(TEST_RUNNER) $(TEST_EMU) $(EMU_VECTORS)) $(COMMON_OBJECTS) \
-		$(patsubst %,$(BUILD)/obj/%.emu.o,$(EMU_KERNELS))
+		$(patsubst %,$(BUILD)/obj/%.emu.o,$(EMU_KERNELS) $(EMU_FAULTS))
 	$(test_link)
 define check_rule
 $(BUILD)/tests/check_$(1): $(call objects,$(TEST_RUNNER) $(TEST_STAGES) $(call only_source,$(1))) \
