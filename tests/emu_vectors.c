@@ -107,11 +107,14 @@ static void ties_bf16(int block, uint32_t *in) {
   }
 }
 
-/* Every mask or lane for the whole warp; another for each lane. */
+/* Every mask or lane for the whole warp; some that count modulo 32; another for each lane. */
 static void lanes(int block, uint32_t *in) {
+  static const int far[] = {32, 33, 63, 64, 1000, -1, -32, -33};
   words32(block, in);
   for (int l = 0; l < 32; l++)
-    in[32 + l] = block < 32 ? (uint32_t)block : mix((uint32_t)(block * 4096 + 32 + l)) & 31;
+    in[32 + l] = block < 32   ? (uint32_t)block
+                 : block < 40 ? (uint32_t)far[block - 32]
+                              : mix((uint32_t)(block * 4096 + 32 + l)) & 31;
 }
 
 /* Rows in order, backwards, shuffled (17 has no factor in common with 32), and one row for all. */
@@ -228,8 +231,8 @@ const vector_t vectors[] = {
     {"st_shared_b32x4", K_ST_SHARED_B32X4, 2, words128, 0, false},
     {"st_shared_b32", K_ST_SHARED_B32, 2, words32, 0, false},
     {"ld_shared_f32x4", K_LD_SHARED_F32X4, 2, words128, 0, false},
-    {"shfl_xor_f32", K_SHFL_XOR, 40, lanes, 0, false},
-    {"shfl_f32", K_SHFL, 40, lanes, 0, false},
+    {"shfl_xor_f32", K_SHFL_XOR, 48, lanes, 0, false},
+    {"shfl_f32", K_SHFL, 48, lanes, 0, false},
     {"ldmatrix_x4", K_LDMATRIX, 4, matrices, 0, false},
     {"ldmatrix_x4_trans", K_LDMATRIX_TRANS, 4, matrices, 0, false},
     {"mma_m16n8k8_basis", K_MMA_K8, 192, basis_k8, 0, true},

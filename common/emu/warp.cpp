@@ -48,10 +48,9 @@ static void shuffle(warp_t *w) {
   for (int lane = 0; lane < WARP; lane++) {
     if (!(w->alive >> lane & 1)) continue;
     shuffle_t *mine = (shuffle_t *)w->argument[lane];
-    int from = mine->kind == EMU_SHUFFLE_XOR     ? lane ^ mine->argument
-               : mine->kind == EMU_SHUFFLE_INDEX ? mine->argument & (WARP - 1)
-                                                 : lane + mine->argument;
-    bool exists = from >= 0 && from < WARP && w->alive >> from & 1;
+    int by = mine->argument & (WARP - 1); /* the instruction looks at five bits */
+    int from = mine->kind == EMU_SHUFFLE_XOR ? lane ^ by : mine->kind == EMU_SHUFFLE_INDEX ? by : lane + by;
+    bool exists = from < WARP && w->alive >> from & 1;
     mine->out = exists ? ((shuffle_t *)w->argument[from])->in : mine->in;
   }
 }
