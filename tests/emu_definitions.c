@@ -222,6 +222,9 @@ static void cp_async(const uint32_t *in, uint32_t *out) {
 static void cp_async_groups(const uint32_t *in, uint32_t *out) {
   memcpy(out, in, 768 * sizeof *in);
 }
+static void cp_async_empty(const uint32_t *in, uint32_t *out) {
+  memcpy(out, in, 256 * sizeof *in);
+}
 static void syncthreads(const uint32_t *in, uint32_t *out) {
   reversed(128, in, out);
   for (int t = 0; t < 128; t++) out[128 + t] = ~out[(t + 40) % 128];
@@ -262,6 +265,7 @@ const wrapper_t wrappers[KERNELS] = {
     [K_LD_SHARED_F32X4] = {128, 128, WORDS, 75, ld_shared4},
     [K_CP_ASYNC] = {320, 256, WORDS, 80, cp_async},
     [K_CP_ASYNC_GROUPS] = {768, 768, WORDS, 80, cp_async_groups},
+    [K_CP_ASYNC_EMPTY] = {256, 256, WORDS, 80, cp_async_empty},
     [K_SYNCTHREADS] = {128, 256, WORDS, 75, syncthreads},
     [K_SYNCWARP] = {32, 64, WORDS, 75, syncwarp},
 };

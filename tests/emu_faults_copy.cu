@@ -96,6 +96,34 @@ KERNEL(copied_over_readers) {
   m.filled[1024 + t] = sum;
 }
 
+KERNEL(half_the_lanes) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  if (t % 2) {
+    fetch(s, m, t);
+    if (!WRONG) cp_async_wait<0>();
+  }
+  __syncthreads();
+  AT(1), m.filled[1024 + t] = s.x[(63 - t) | 1][0];
+  if (t % 2) cp_async_wait<0>();
+}
+
+KERNEL(outstanding) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  cp_async_commit(); /* an empty group may be left over at the end */
+  cp_async_wait<WRONG ? 2 : 1>();
+}
+
+KERNEL(outstanding_uncommitted) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  cp_async_16(&s.x[t], m.filled + 4 * t, 16);
+  if (!WRONG) cp_async_commit();
+  cp_async_wait<0>();
+}
+
 } // namespace FA_KERNEL_NAMESPACE
 
 using namespace FA_KERNEL_NAMESPACE;
@@ -107,6 +135,9 @@ FAULT(barrier_before_wait, 64, sizeof(cells_t))
 FAULT(other_lane_reads, 32, sizeof(cells_t))
 FAULT(overwritten, 64, sizeof(cells_t))
 FAULT(copied_over_readers, 64, sizeof(cells_t))
+FAULT(half_the_lanes, 64, sizeof(cells_t))
+FAULT(outstanding, 64, sizeof(cells_t))
+FAULT(outstanding_uncommitted, 64, sizeof(cells_t))
 
 const fault_t faults_copy[] = {
     {"copy not waited for", "E05", "cp.async", 2, 80, not_waited_for_run},
@@ -117,5 +148,8 @@ const fault_t faults_copy[] = {
     {"no __syncwarp after the wait", "E05 E08", "cp.async", 2, 80, other_lane_reads_run},
     {"copy written over", "E05", "cp.async", 2, 80, overwritten_run},
     {"copy over what is read", "E05", "cp.async", 2, 80, copied_over_readers_run},
+    {"half the lanes copy", "E05", "cp.async", 2, 80, half_the_lanes_run},
+    {"outstanding at the end", "E10", "cp.async", 0, 80, outstanding_run},
+    {"outstanding without a group", "E10", "cp.async", 0, 80, outstanding_uncommitted_run},
     {NULL, NULL, NULL, 0, 0, NULL},
 };

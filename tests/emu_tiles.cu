@@ -122,6 +122,18 @@ KERNEL(cp_async_groups_kernel) {
   give(out + 512 + 4 * t, &s[128 + t]);
 }
 
+/* An empty group is one all the same: to leave one under way is then to wait for all copies. */
+KERNEL(cp_async_empty_kernel) {
+  SHARED_DYN(cells_t, s);
+  BLOCK(256, 256);
+  if (target_sm() < 80) return;
+  cp_async_16(&s[t], in + 4 * t, 16);
+  cp_async_commit();
+  cp_async_commit();
+  cp_async_wait<1>();
+  give(out + 4 * t, &s[t]);
+}
+
 /* There and back through shared memory: the second barrier lets the buffer be filled again. */
 KERNEL(syncthreads_kernel) {
   SHARED_DYN(words_t, s);
@@ -163,6 +175,7 @@ static fa_status_t run(int kernel, int blocks, const uint32_t *in, uint32_t *out
     RUN(K_LD_SHARED_F32X4, 32, sizeof(cells_t), ld_shared_f32x4_kernel);
     RUN(K_CP_ASYNC, 64, sizeof(cells_t), cp_async_kernel);
     RUN(K_CP_ASYNC_GROUPS, 64, sizeof(cells_t), cp_async_groups_kernel);
+    RUN(K_CP_ASYNC_EMPTY, 64, sizeof(cells_t), cp_async_empty_kernel);
     RUN(K_SYNCTHREADS, 128, sizeof(words_t), syncthreads_kernel);
     RUN(K_SYNCWARP, 32, sizeof(words_t), syncwarp_kernel);
   default: return fa_say(why, FA_INVALID, "no kernel %d", kernel);

@@ -53,6 +53,9 @@ static void words64(int block, uint32_t *in) {
 static void words128(int block, uint32_t *in) {
   words(block, in, 128);
 }
+static void words256(int block, uint32_t *in) {
+  words(block, in, 256);
+}
 static void words768(int block, uint32_t *in) {
   words(block, in, 768);
 }
@@ -251,6 +254,7 @@ const vector_t vectors[] = {
     {"mma_m16n8k16_bf16_reals", K_MMA_K16_BF16, 4, reals_bf16, REAL_K16, false},
     {"cp_async_16", K_CP_ASYNC, 3, copies, 0, false},
     {"cp_async_groups", K_CP_ASYNC_GROUPS, 1, words768, 0, false},
+    {"cp_async_empty_group", K_CP_ASYNC_EMPTY, 1, words256, 0, false},
     {"syncthreads", K_SYNCTHREADS, 2, words128, 0, false},
     {"syncwarp", K_SYNCWARP, 2, words32, 0, false},
 };

@@ -28,6 +28,7 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
     emu_request(t, shared, bytes, here.file + here.line);
     if (valid) emu_request(t, global, bytes, here.file + here.line + 1);
   }
+  t->cp_last = t->cp_group;
   memset(shared, 0xff, (size_t)bytes); /* NaN until it lands */
   copy_t copy = {(char *)shared, (const char *)global, bytes, valid, t->cp_group};
   if (emu_settings()->order == EMU_EARLY) {

@@ -46,7 +46,8 @@ struct thread_t {
   const char *waits; /* what for, while it is not ready */
   emu_place_t place;
   int barrier;
-  uint32_t cp_group, cp_landed; /* cp.async: number of the open group; groups up to here are waited for */
+  /* cp.async: number of the open group; groups up to here are waited for; the last group with a copy in it */
+  uint32_t cp_group, cp_landed, cp_last;
 };
 
 /* A copy that was issued and has not landed. */

@@ -15,9 +15,19 @@ void emu_join(clock_vector_t *into, const clock_vector_t *from) {
 }
 
 void emu_land_copies(warp_t *w) {
-  uint32_t least = UINT32_MAX;
+  uint32_t least = UINT32_MAX, most = 0;
   for (int lane = 0; lane < WARP; lane++)
-    if (w->alive >> lane & 1 && w->thread[lane].cp_landed < least) least = w->thread[lane].cp_landed;
+    if (w->alive >> lane & 1 && w->thread[lane].cp_landed > most) most = w->thread[lane].cp_landed;
+  for (int lane = 0; lane < WARP; lane++) {
+    thread_t *t = w->thread + lane;
+    if (!(w->alive >> lane & 1)) continue;
+    if (t->cp_last <= t->cp_landed && t->cp_landed < most) {
+      /* Nothing of this lane is under way: as if it had waited for as many (empty) groups as the others. */
+      t->cp_landed = most;
+      if (t->cp_group <= most) t->cp_group = most + 1;
+    }
+    if (t->cp_landed < least) least = t->cp_landed;
+  }
   if (least != UINT32_MAX) w->clock.at[(int)MAX_WARPS + w->index] = least;
 }
 

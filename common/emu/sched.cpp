@@ -110,7 +110,7 @@ static void thread_main(void) {
   worker_t *w = emu_worker;
   warp_t *warp = me->warp;
   block_t *b = warp->block;
-  if (me->cp_landed + 1 < me->cp_group || warp->copy_count[me->lane]) {
+  if (me->cp_last > me->cp_landed) {
     char who[80];
     emu_thread_text(me, who, sizeof who);
     if (emu_is_new("E10", 0)) emu_find("E10", "%s ended while its cp.async copies were still under way", who);
@@ -290,7 +290,7 @@ static bool start_block(worker_t *w, block_t *b, int64_t index) {
       t->done = false;
       t->waits = NULL;
       t->cp_group = 1;
-      t->cp_landed = 0;
+      t->cp_landed = t->cp_last = 0;
     }
   }
   return true;
