@@ -82,6 +82,11 @@ KERNEL(ended_lane) {
   AT(0), m.filled[threadIdx.x] = (uint32_t)shfl_xor_f32((float)threadIdx.x, 1);
 }
 
+KERNEL(ended_first_lane) {
+  if (WRONG && threadIdx.x == 0) return;
+  AT(0), m.filled[threadIdx.x] = (uint32_t)shfl_xor_f32((float)threadIdx.x, 1);
+}
+
 KERNEL(no_such_barrier) {
   AT(0), named_barrier(WRONG ? 16 : 15, 64);
 }
@@ -108,6 +113,7 @@ FAULT(divergent_barrier, 64, 0)
 FAULT(early_return, 64, 0)
 FAULT(barrier_in_branch, 64, 0)
 FAULT(ended_lane, 32, 0)
+FAULT(ended_first_lane, 32, 0)
 FAULT(no_such_barrier, 64, 0)
 FAULT(part_of_a_warp, 128, 0)
 FAULT(more_than_there_are, 64, 0)
@@ -124,6 +130,7 @@ const fault_t faults_barrier[] = {
     {"return before a barrier", "E03", "40 of 64 threads", 1, 80, early_return_run},
     {"__syncthreads in a branch", "E03", "32 of 64 threads", 1, 80, barrier_in_branch_run},
     {"last lane ended before a shuffle", "E03", "shuffle", 1, 80, ended_lane_run},
+    {"first lane ended before a shuffle", "E03", "shuffle", 1, 80, ended_first_lane_run},
     {"barrier 16", "E03", "ids are 0-15", 1, 80, no_such_barrier_run},
     {"barrier for one warp and a half", "E03", "multiples of 32", 1, 80, part_of_a_warp_run},
     {"barrier for more than the block", "E03", "no more than", 1, 80, more_than_there_are_run},

@@ -170,7 +170,7 @@ void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here) {
   thread_t *t = current_thread();
   block_t *b = t->warp->block;
   char who[80];
-  if (id < 0 || id >= BARRIERS || threads % WARP || threads > b->threads) {
+  if (id < 0 || id >= BARRIERS || threads < 0 || threads % WARP || threads > b->threads) {
     emu_thread_text(t, who, sizeof who);
     if (emu_is_new("E03", emu_place_id(here)))
       emu_find(
