@@ -72,6 +72,17 @@ KERNEL(lanes_read_after_shuffle) {
   AT(1), m.filled[t] = s[31 - t];
 }
 
+/* Every lane reads, then one of them writes: it may run ahead of the others. */
+KERNEL(lane_writes_what_all_read) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  s[t] = m.filled[t];
+  __syncwarp();
+  AT(0), m.filled[32 + t] = s[5];
+  if (!WRONG) __syncwarp();
+  if (t == 30) AT(1), s[5] = 1; /* in order, lane 31 is the last to come to __syncwarp, and goes on first */
+}
+
 KERNEL(lane_writes_what_it_read) {
   SHARED_DYN(words_t, s);
   const int t = threadIdx.x;
@@ -122,6 +133,21 @@ KERNEL(warps_read_global) {
   AT(1), m.filled[512 + t] = m.filled[63 - t];
 }
 
+KERNEL(lane_writes_global) {
+  const int t = threadIdx.x;
+  AT(0), m.filled[32 + t] = m.filled[5];
+  if (!WRONG) __syncwarp();
+  if (t == 31) AT(1), m.filled[5] = 1;
+}
+
+/* Atomic operations are not ordered with plain reads, however many read. */
+KERNEL(all_read_one_adds) {
+  const int t = threadIdx.x;
+  AT(0), m.filled[32 + t] = m.filled[5];
+  if (!WRONG) __syncwarp();
+  if (t == 31) AT(1), fa_emu_atomic_add_s32((int *)m.filled + 5, 1, {__FILE__, __LINE__});
+}
+
 KERNEL(sum_of_blocks) {
   if (WRONG)
     AT(0), m.filled[0] += 1;
@@ -146,12 +172,15 @@ FAULT(filled_too_early, 64, sizeof(words_t))
 FAULT(two_warps_write, 64, sizeof(words_t))
 FAULT(lanes_read, 32, sizeof(words_t))
 FAULT(lanes_read_after_shuffle, 32, sizeof(words_t))
+FAULT(lane_writes_what_all_read, 32, sizeof(words_t))
 FAULT(lane_writes_what_it_read, 32, sizeof(words_t))
 FAULT(wide_store_and_read, 64, sizeof(cells_t))
 FAULT(neighbours, 64, sizeof(words_t))
 FAULT_BLOCKS(blocks_write, 5, 32, 0)
 FAULT_BLOCKS(blocks_read, 5, 32, 0)
 FAULT(warps_read_global, 64, 0)
+FAULT(lane_writes_global, 32, 0)
+FAULT(all_read_one_adds, 32, 0)
 FAULT_BLOCKS(sum_of_blocks, 5, 32, 0)
 FAULT_BLOCKS(atomic_and_plain, 2, 32, 0)
 
@@ -162,12 +191,15 @@ const fault_t faults_race[] = {
     {"two warps write", "E04 E08", "shared memory", 1, 80, two_warps_write_run},
     {"no __syncwarp between lanes", "E04 E08", "shared memory", 2, 80, lanes_read_run},
     {"a shuffle in its place", "E04 E08", "shared memory", 2, 80, lanes_read_after_shuffle_run},
+    {"a lane writes what all read", "E04", "shared memory", 2, 80, lane_writes_what_all_read_run},
     {"a lane writes what it read too", "E04", "shared memory", 2, 80, lane_writes_what_it_read_run},
     {"wide accesses", "E04 E08", "shared memory", 2, 80, wide_store_and_read_run},
     {"two 16-bit elements", "E04 E08", "shared memory", 1, 80, neighbours_run},
     {"blocks write the same", "E04", "global memory", 1, 80, blocks_write_run},
     {"a block reads another's", "E04", "global memory", 2, 80, blocks_read_run},
     {"no barrier in global memory", "E04", "global memory", 2, 80, warps_read_global_run},
+    {"a lane writes global memory", "E04", "global memory", 2, 80, lane_writes_global_run},
+    {"all read, one adds", "E04", "global memory", 2, 80, all_read_one_adds_run},
     {"a sum without atomics", "E04", "global memory", 1, 80, sum_of_blocks_run},
     {"atomic here, plain there", "E04", "global memory", 2, 80, atomic_and_plain_run},
     {NULL, NULL, NULL, 0, 0, NULL},

@@ -23,6 +23,8 @@ enum {
  * Shared memory keeps one for the last write and three for reads of each 2 bytes, global memory one write and
  * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. */
 struct record_t {
+  /* atomic: of a write, that it was; of a read, that several lanes of the agent read in this epoch, so that none of them
+   * may write. */
   uint64_t block : 20, agent : 6, lane : 5, atomic : 1, epoch : 18, place : 14;
 };
 /* The block is stored plus one: an all-zero record is "nobody". Both counters stop at their largest value. */
