@@ -96,6 +96,27 @@ KERNEL(copied_over_readers) {
   m.filled[1024 + t] = sum;
 }
 
+/* Only half the lanes copy, commit and wait; the barrier is for all. */
+/* The source may not change either while a copy is under way. */
+KERNEL(source_overwritten) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (!WRONG) cp_async_wait<0>();
+  AT(1), m.filled[4 * t] = 7;
+  cp_async_wait<0>();
+}
+
+KERNEL(source_overwritten_by_another) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (WRONG) __syncthreads();
+  cp_async_wait<0>();
+  if (!WRONG) __syncthreads();
+  AT(1), m.filled[4 * (63 - t)] = 7;
+}
+
 KERNEL(half_the_lanes) {
   SHARED_DYN(cells_t, s);
   const int t = threadIdx.x;
@@ -135,6 +156,8 @@ FAULT(barrier_before_wait, 64, sizeof(cells_t))
 FAULT(other_lane_reads, 32, sizeof(cells_t))
 FAULT(overwritten, 64, sizeof(cells_t))
 FAULT(copied_over_readers, 64, sizeof(cells_t))
+FAULT(source_overwritten, 64, sizeof(cells_t))
+FAULT(source_overwritten_by_another, 64, sizeof(cells_t))
 FAULT(half_the_lanes, 64, sizeof(cells_t))
 FAULT(outstanding, 64, sizeof(cells_t))
 FAULT(outstanding_uncommitted, 64, sizeof(cells_t))
@@ -148,6 +171,8 @@ const fault_t faults_copy[] = {
     {"no __syncwarp after the wait", "E05 E08", "cp.async", 2, 80, other_lane_reads_run},
     {"copy written over", "E05", "cp.async", 2, 80, overwritten_run},
     {"copy over what is read", "E05", "cp.async", 2, 80, copied_over_readers_run},
+    {"source of a copy written", "E05", "global memory", 2, 80, source_overwritten_run},
+    {"source written by another", "E05", "global memory", 2, 80, source_overwritten_by_another_run},
     {"half the lanes copy", "E05", "cp.async", 2, 80, half_the_lanes_run},
     {"outstanding at the end", "E10", "cp.async", 0, 80, outstanding_run},
     {"outstanding without a group", "E10", "cp.async", 0, 80, outstanding_uncommitted_run},

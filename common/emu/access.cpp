@@ -10,7 +10,7 @@ static inline bool touch(thread_t *t, const void *p, int bytes, bool write, uint
   if (emu_is_shared(t, p))
     emu_touch_shared(t, p, bytes, write, EMU_WARP, place);
   else if (emu_in_region(p))
-    emu_touch_global(t, p, bytes, write, false, place);
+    emu_touch_global(t, p, bytes, write, false, EMU_WARP, place);
   else
     return false;
   return true;
@@ -125,7 +125,7 @@ template <class T> static T atomic_add(T *p, T x, emu_place_t here) {
   if (emu_is_shared(t, p)) {
     emu_touch_shared(t, p, sizeof x, true, EMU_WARP, emu_place_id(here));
   } else {
-    emu_touch_global(t, p, sizeof x, true, true, emu_place_id(here));
+    emu_touch_global(t, p, sizeof x, true, true, EMU_WARP, emu_place_id(here));
     emu_worker->count->hbm_read += sizeof x;
   }
   T old = *p, sum;

@@ -156,7 +156,8 @@ uint32_t emu_place_id(emu_place_t place); /* for wrappers */
 uint32_t emu_address_id(const void *pc);  /* for plain loads and stores */
 enum emu_agent_t { EMU_WARP, EMU_CP_ASYNC };
 void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place);
-void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, uint32_t place);
+void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, emu_agent_t agent,
+                      uint32_t place);
 static inline bool emu_is_shared(const thread_t *t, const void *p) {
   return (uintptr_t)p - (uintptr_t)t->warp->block->shared < SHARED_STRIDE;
 }

@@ -170,7 +170,8 @@ static bool is_written(const allocation_t *a, size_t half) {
   return __atomic_load_n(&a->written[half / 8], __ATOMIC_RELAXED) >> (half % 8) & 1;
 }
 
-void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, uint32_t place) {
+void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, emu_agent_t agent,
+                      uint32_t place) {
   allocation_t *a = emu_find_allocation(emu_worker, p);
   char who[80], here[200];
   if (write)
@@ -187,8 +188,12 @@ void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool at
   }
   int64_t block = t->warp->block->index + 1;
   if (block > BLOCK_LIMIT) block = BLOCK_LIMIT;
-  record_t now = {(uint64_t)block, (unsigned)t->warp->index, (unsigned)t->lane,
-                  atomic,          own_epoch(t->warp),       place};
+  record_t now = {(uint64_t)block,
+                  (unsigned)(agent == EMU_CP_ASYNC ? MAX_WARPS + t->warp->index : t->warp->index),
+                  (unsigned)t->lane,
+                  atomic,
+                  agent == EMU_CP_ASYNC ? t->cp_group : own_epoch(t->warp),
+                  place};
   size_t first = (size_t)((const char *)p - a->base) / 2,
          last = (size_t)((const char *)p - a->base + bytes - 1) / 2;
   for (size_t h = first; h <= last; h++) {
