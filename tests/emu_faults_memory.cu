@@ -24,6 +24,17 @@ KERNEL(beyond_shared) {
   AT(0), s[threadIdx.x + (WRONG ? 225 : 0)] = 1;
 }
 
+/* So far beyond that the address belongs to what another block has, or to nobody. */
+KERNEL(far_beyond_shared) {
+  SHARED_DYN(words_t, s);
+  AT(0), s[threadIdx.x + (WRONG ? 256 * 1024 / 4 : 0)] = 1;
+}
+
+KERNEL(before_shared) {
+  SHARED_DYN(words_t, s);
+  AT(0), s[(int)threadIdx.x - (WRONG ? 8 : 0)] = 1;
+}
+
 KERNEL(wide_beyond_shared) {
   SHARED_DYN(words_t, s);
   const uint32_t x[4] = {1, 2, 3, 4};
@@ -53,6 +64,19 @@ KERNEL(wide_tail) {
 }
 KERNEL(after_free) {
   AT(0), m.filled[threadIdx.x] = (WRONG ? m.freed : m.filled + 64)[threadIdx.x];
+}
+KERNEL(pointer_of_the_host) {
+  uint32_t x[4];
+  AT(0), ld_global_b32x4(x, WRONG ? m.foreign : m.filled + 64);
+  m.filled[threadIdx.x] = x[0];
+}
+KERNEL(null_pointer) {
+  AT(0), m.filled[threadIdx.x] = (WRONG ? (uint32_t *)m.none : m.filled + 64)[threadIdx.x];
+}
+KERNEL(null_pointer_wide) {
+  float x[4];
+  AT(0), ld_global_f32x4(x, WRONG ? (const float *)m.none : (const float *)m.filled);
+  m.filled[64 + threadIdx.x] = fa_float_bits(x[0]);
 }
 KERNEL(copied_from_outside) {
   SHARED_DYN(words_t, s);
@@ -170,12 +194,17 @@ static fa_status_t larger_than_launched_run(const fault_memory_t *m, bool wrong,
   return FA_OK;
 }
 FAULT(beyond_shared, 32, sizeof(words_t))
+FAULT(far_beyond_shared, 32, sizeof(words_t))
+FAULT(before_shared, 32, sizeof(words_t))
 FAULT(wide_beyond_shared, 32, sizeof(words_t))
 FAULT(copied_beyond_shared, 32, sizeof(words_t))
 FAULT(beyond_buffer, 32, sizeof(words_t))
 FAULT(before_buffer, 32, sizeof(words_t))
 FAULT(wide_tail, 32, sizeof(words_t))
 FAULT(after_free, 32, sizeof(words_t))
+FAULT(pointer_of_the_host, 32, sizeof(words_t))
+FAULT(null_pointer, 32, 0)
+FAULT(null_pointer_wide, 32, 0)
 FAULT(copied_from_outside, 32, sizeof(words_t))
 FAULT(copied_from_nowhere, 32, sizeof(words_t))
 FAULT(misaligned_word, 32, sizeof(words_t))
@@ -197,12 +226,17 @@ FAULT(stmatrix_on_80, 32, sizeof(words_t))
 const fault_t faults_memory[] = {
     {"structure larger than launched", "E06", "1024 bytes", 1, 80, larger_than_launched_run},
     {"index beyond", "E06", "beyond", 1, 80, beyond_shared_run},
+    {"index far beyond", "E06", "shared memory", 1, 80, far_beyond_shared_run},
+    {"index below 0", "E06", "shared memory", 1, 80, before_shared_run},
     {"wide store beyond", "E06", "16 bytes", 1, 80, wide_beyond_shared_run},
     {"copy beyond", "E06", "16 bytes", 1, 80, copied_beyond_shared_run},
     {"element behind a buffer", "E07", "outside every buffer", 1, 80, beyond_buffer_run},
     {"element before a buffer", "E07", "outside every buffer", 1, 80, before_buffer_run},
     {"vector at the tail", "E07", "16 bytes", 1, 80, wide_tail_run},
     {"buffer that was freed", "E07", "outside every buffer", 1, 80, after_free_run},
+    {"the host's memory", "E07", "outside every buffer", 1, 80, pointer_of_the_host_run},
+    {"null pointer", "E07", "null pointer", 1, 80, null_pointer_run},
+    {"null pointer, wide", "E07", "null pointer", 1, 80, null_pointer_wide_run},
     {"copy from outside", "E07", "16 bytes", 1, 80, copied_from_outside_run},
     {"copy of nothing, then of something", "E07", "16 bytes", 1, 80, copied_from_nowhere_run},
     {"misaligned word", "E07", "multiple of 4", 1, 80, misaligned_word_run},

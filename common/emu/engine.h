@@ -161,6 +161,10 @@ void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool at
 static inline bool emu_is_shared(const thread_t *t, const void *p) {
   return (uintptr_t)p - (uintptr_t)t->warp->block->shared < SHARED_STRIDE;
 }
+/* Another block's shared memory, or just outside all of it. */
+static inline bool emu_in_arena(const worker_t *w, const void *p) {
+  return (uintptr_t)p - ((uintptr_t)w->arena - SHARED_STRIDE) < ((size_t)w->room + 2) * SHARED_STRIDE;
+}
 void emu_join(clock_vector_t *into, const clock_vector_t *from);
 /* What this warp does from now on is a new epoch; also takes in which cp.async groups all lanes waited for. */
 void emu_new_epoch(warp_t *w);

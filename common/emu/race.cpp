@@ -96,8 +96,8 @@ static void shared_outside(const thread_t *t, size_t offset, int bytes, bool wri
   char who[80], here[200];
   emu_thread_text(t, who, sizeof who);
   if (emu_is_new("E06", place))
-    emu_find("E06", "%s %s %d bytes at offset %zu of shared memory, beyond the block's %zu, at %s", who,
-             write ? "writes" : "reads", bytes, offset, t->warp->block->shared_bytes,
+    emu_find("E06", "%s %s %d bytes at offset %lld of shared memory, beyond the block's %zu, at %s", who,
+             write ? "writes" : "reads", bytes, (long long)offset, t->warp->block->shared_bytes,
              emu_place_text(place, here, sizeof here));
 }
 
@@ -124,7 +124,7 @@ void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_age
   block_t *b = t->warp->block;
   size_t offset = (size_t)((const char *)p - b->shared);
   emu_worker->count->shared_bytes += bytes;
-  if (offset + (size_t)bytes > b->shared_bytes) {
+  if (offset > b->shared_bytes || offset + (size_t)bytes > b->shared_bytes) {
     shared_outside(t, offset, bytes, write, place);
     return;
   }
