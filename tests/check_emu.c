@@ -5,6 +5,7 @@
 #include "stage.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 const fa_stage_t *const fa_stages[] = {NULL};
@@ -32,7 +33,7 @@ const char *quiet_end(void) {
 }
 
 int main(int argc, char **argv) {
-  (void)argc;
+  if (argc > 1 && !strcmp(argv[1], "--fault")) return run_one_fault();
   start_tests(argv);
   Suite *suites[] = {emu_definition_suite(), emu_golden_suite(), emu_finding_suite(), emu_order_suite(),
                      emu_launch_suite()};

@@ -16,4 +16,7 @@ void quiet_begin(void);
 const char *quiet_end(void);
 enum { QUIET_ROOM = 1 << 16 };
 
+/* `check_emu --fault`: one faulty kernel, whose finding is printed as always. */
+int run_one_fault(void);
+
 #endif

@@ -1,11 +1,15 @@
-/* emu_launches.c - launches that are refused, and a machine without memory. */
+/* emu_launches.c - launches that are refused, a machine without memory, and paths in the way of a finding's place. */
 #define _GNU_SOURCE
 #include "emu_check.h"
+#include "emu_faults.h"
 #include "emu_orders.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static uint32_t *one_word(uint32_t x) {
@@ -102,11 +106,61 @@ START_TEST(no_memory_for_stacks) {
 END_TEST
 #endif
 
+/* --- places ------------------------------------------------------------------------------------------------ */
+
+int run_one_fault(void) {
+  fa_reason_t why = {""};
+  void *filled;
+  fault_memory_t m = {0};
+  fa_status_t status = FA_INVALID;
+  if (fa_machine_emu.alloc(&filled, FAULT_WORDS * 4, &why)) return FA_REFUSED;
+  m.filled = filled;
+  m.blank = filled;
+  for (const fault_t *f = faults_memory; f->name; f++)
+    if (!strcmp(f->name, "global memory never written")) status = f->run(&m, true, &why);
+  fa_machine_emu.release(filled);
+  return status;
+}
+
+/* What this program prints with --fault, called as argv[0] from that folder. */
+static const char *fault_printed_by(const char *path, const char *name, const char *folder) {
+  quiet_begin();
+  pid_t child = fork();
+  if (child == 0) {
+    if (chdir(folder) == 0) execl(path, name, "--fault", (char *)NULL);
+    _exit(99);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  const char *said = quiet_end();
+  ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == FA_FAILED, "%s: status %d", path, status);
+  return said;
+}
+
+/* Quotes, spaces and brackets in the program's path, and a program that was found through PATH. (The sources' folder has
+ * them too: see tests.mk.) */
+START_TEST(places_behind_odd_paths) {
+  char real[PATH_MAX] = "", folder[] = "/tmp/fa it's \"$(false)\" `a (test); XXXXXX", link[PATH_MAX];
+  ck_assert(readlink("/proc/self/exe", real, sizeof real - 1) > 0);
+  ck_assert_ptr_nonnull(mkdtemp(folder));
+  snprintf(link, sizeof link, "%s/check emu", folder);
+  ck_assert_int_eq(symlink(real, link), 0);
+  const char *said = fault_printed_by(link, link, "/");
+  bool named = strstr(said, "at emu_faults_memory.cu:") != NULL;
+  unlink(link);
+  rmdir(folder);
+  ck_assert_msg(named, "%s", said);
+  said = fault_printed_by(real, "check_emu", "/");
+  ck_assert_msg(strstr(said, "at emu_faults_memory.cu:") != NULL, "%s", said);
+}
+END_TEST
+
 Suite *emu_launch_suite(void) {
   const TTest *const tests[] = {
     sizes_of_a_launch,
     shared_memory_of_each_architecture,
     no_blocks,
+    places_behind_odd_paths,
 #if !ADDRESS_SANITIZER
     no_memory_for_stacks,
 #endif

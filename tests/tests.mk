@@ -39,6 +39,8 @@ $(call objects,$(TEST_SOURCES)): | $(BUILD)/check.libs
 test_link = @mkdir -p $(@D) && $(LINK) $(filter %.o,$^) -o $@ $$(cat $(BUILD)/check.libs) $(LIBS)
 $(BUILD)/tests/check_common: $(call objects,$(TEST_RUNNER) $(TEST_UNITS)) $(COMMON_OBJECTS)
 	$(test_link)
+# Findings must name places whatever the sources' folder is called.
+$(patsubst %,$(BUILD)/obj/%.emu.o,$(EMU_FAULTS)): EMUFLAGS += "-fdebug-prefix-map=$(CURDIR)=/it's (a) folder"
 $(BUILD)/tests/check_emu: $(call objects,$(TEST_RUNNER) $(TEST_EMU) $(EMU_VECTORS)) $(COMMON_OBJECTS) \
 		$(patsubst %,$(BUILD)/obj/%.emu.o,$(EMU_KERNELS) $(EMU_FAULTS))
 	$(test_link)
