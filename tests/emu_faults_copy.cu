@@ -44,6 +44,17 @@ KERNEL(never_committed) {
   cp_async_wait<0>();
 }
 
+/* Each thread waits for its own copies only. */
+KERNEL(one_lane_waits_for_nothing) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (!WRONG || t != 3) cp_async_wait<0>();
+  __syncthreads();
+  AT(1), m.filled[1024 + t] = s.x[63 - t][0];
+  cp_async_wait<0>();
+}
+
 KERNEL(no_barrier_after_wait) {
   SHARED_DYN(cells_t, s);
   const int t = threadIdx.x;
@@ -151,6 +162,7 @@ using namespace FA_KERNEL_NAMESPACE;
 FAULT(not_waited_for, 64, sizeof(cells_t))
 FAULT(one_too_many_pending, 64, sizeof(cells_t))
 FAULT(never_committed, 64, sizeof(cells_t))
+FAULT(one_lane_waits_for_nothing, 64, sizeof(cells_t))
 FAULT(no_barrier_after_wait, 64, sizeof(cells_t))
 FAULT(barrier_before_wait, 64, sizeof(cells_t))
 FAULT(other_lane_reads, 32, sizeof(cells_t))
@@ -166,6 +178,7 @@ const fault_t faults_copy[] = {
     {"copy not waited for", "E05", "cp.async", 2, 80, not_waited_for_run},
     {"copy still pending", "E05", "cp.async", 2, 80, one_too_many_pending_run},
     {"copy never committed", "E05", "cp.async", 2, 80, never_committed_run},
+    {"one lane does not wait", "E05", "cp.async", 2, 80, one_lane_waits_for_nothing_run},
     {"no barrier after the wait", "E05 E08", "cp.async", 2, 80, no_barrier_after_wait_run},
     {"barrier before the wait", "E05", "cp.async", 2, 80, barrier_before_wait_run},
     {"no __syncwarp after the wait", "E05 E08", "cp.async", 2, 80, other_lane_reads_run},
