@@ -36,6 +36,7 @@ extern const fa_machine_t fa_machine_cpu;
 extern const fa_machine_t fa_machine_emu;
 /* The emulator's: what its next launches do. Not for use while one runs. */
 void fa_emu_order(const char *order); /* late, early, or a number: as EMU_ORDER (notes/findings.md) */
+void fa_emu_gpu(int sm, int sms);     /* as EMU_ARCH and EMU_SMS: 90 for sm_90, and how many SMs */
 void fa_emu_count_requests(bool on);  /* sectors and bank conflicts too, which take time to put together */
 #if FA_HAVE_GPU
 extern const fa_machine_t fa_machine_gpu;

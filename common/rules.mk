@@ -159,6 +159,7 @@ help:
 	'make plot                 speed and memory against sequence length (needs gnuplot)' \
 	'make mutants              seeded bugs, all of which the tests must kill' \
 	'make handout STAGE=02_tiled_cpu OUT=dir   a student tree with the solutions taken out' \
+	'make record-golden        tests/golden, what a GPU gives for each wrapper (needs nvcc and a GPU)' \
 	'make lint                 clang-format and cppcheck' \
 	'make clean                removes build/' \
 	'' \

@@ -9,15 +9,6 @@
 
 const fa_stage_t *const fa_stages[] = {&fake_stage, NULL};
 
-Suite *suite_of(const char *name, const TTest *const *tests) {
-  Suite *suite = suite_create(name);
-  TCase *cases = tcase_create(name);
-  tcase_set_timeout(cases, TEST_TIMEOUT);
-  for (; *tests; tests++) tcase_add_test(cases, *tests);
-  suite_add_tcase(suite, cases);
-  return suite;
-}
-
 void host_tensors(fa_tensors_t *t, const fa_problem_t *p, bool backward, fa_layout_t layout) {
   fa_reason_t why = {""};
   ck_assert_msg(!fa_tensors_new(t, p, backward, layout, &fa_machine_cpu, &why), "%s", why.text);

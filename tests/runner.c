@@ -30,6 +30,15 @@ void *shared_memory(size_t bytes) {
   return p;
 }
 
+Suite *suite_of(const char *name, const TTest *const *tests) {
+  Suite *suite = suite_create(name);
+  TCase *cases = tcase_create(name);
+  tcase_set_timeout(cases, TEST_TIMEOUT);
+  for (; *tests; tests++) tcase_add_test(cases, *tests);
+  suite_add_tcase(suite, cases);
+  return suite;
+}
+
 void count_ran(long cases) {
   if (counters) atomic_fetch_add(&counters->ran, cases);
 }

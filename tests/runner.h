@@ -21,6 +21,9 @@ void start_tests(char **argv);
 /* Memory that forked tests share with the program, zeroed. Never NULL: exits with a message instead. */
 void *shared_memory(size_t bytes);
 
+/* A suite of the tests listed, ended by NULL. */
+Suite *suite_of(const char *name, const TTest *const *tests);
+
 /* Called inside tests. */
 void count_ran(long cases);     /* cases whose property was looked at */
 void count_refused(long pairs); /* unsupported (step, case) pairs that were refused as they should be */

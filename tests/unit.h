@@ -19,9 +19,6 @@ Suite *unit_explain(void);
 Suite *unit_npy(void);
 Suite *unit_measure(void);
 
-/* A suite of the tests listed, ended by NULL. */
-Suite *suite_of(const char *name, const TTest *const *tests);
-
 /* A stage that computes nothing and keeps a record (unit_api.c). */
 extern const fa_stage_t fake_stage;
 

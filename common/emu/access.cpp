@@ -5,22 +5,41 @@
  * dropped first. Constants of the program are dropped last. */
 #include "engine.h"
 
-/* Shared or global as the address says; false for anything else (the thread's own stack, constants). */
+/* Shared or global as the address says; false for anything else (the thread's own stack, constants). Beside the block's
+ * shared memory is another block's: still a shared address, and reported as one that is outside. */
 static inline bool touch(thread_t *t, const void *p, int bytes, bool write, uint32_t place) {
   if (emu_is_shared(t, p))
     emu_touch_shared(t, p, bytes, write, EMU_WARP, place);
   else if (emu_in_region(p))
-    emu_touch_global(t, p, bytes, write, false, place);
+    emu_touch_global(t, p, bytes, write, false, EMU_WARP, place);
+  else if (emu_in_arena(emu_worker, p))
+    emu_touch_shared(t, p, bytes, write, EMU_WARP, place);
   else
     return false;
   return true;
+}
+
+/* Addresses that no memory ever has: a pointer that was never set, and an index. The program would end here without a
+ * word, so the launch does. */
+enum { NOWHERE = 64 * 1024 };
+static void nowhere(const thread_t *t, const void *p, int bytes, bool write, uint32_t place) {
+  char who[80], here[200];
+  emu_thread_text(t, who, sizeof who);
+  if (emu_is_new("E07", place))
+    emu_find("E07", "%s %s %d bytes at %p, through a null pointer, at %s", who, write ? "writes" : "reads",
+             bytes, p, emu_place_text(place, here, sizeof here));
+  emu_worker->stop = true;
+  emu_block_thread("nothing: the launch is given up", {"", 0});
 }
 
 static void access(void *p, int bytes, bool write, const void *pc) {
   if (!emu_worker || !emu_settings()->races) return;
   thread_t *t = emu_worker->current;
   if ((uintptr_t)p - (uintptr_t)t->fiber.stack < t->fiber.size) return;
-  if (!emu_is_shared(t, p) && !emu_in_region(p)) return;
+  if (!emu_is_shared(t, p) && !emu_in_region(p) && !emu_in_arena(emu_worker, p)) {
+    if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, emu_address_id(pc));
+    return;
+  }
   uint32_t place = emu_address_id(pc);
   if ((uintptr_t)p % (unsigned)bytes) {
     char who[80], here[200];
@@ -104,7 +123,12 @@ static void wide(const void *p, int bytes, bool write, emu_place_t here) {
       emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s:%d", who, bytes,
                write ? "store" : "load", p, bytes, here.file, here.line);
   }
-  if (!touch(t, p, bytes, write, emu_place_id(here))) return;
+  if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, emu_place_id(here));
+  if (!touch(t, p, bytes, write, emu_place_id(here))) {
+    emu_touch_global(t, p, bytes, write, false, EMU_WARP,
+                     emu_place_id(here)); /* which it is not: that is the finding */
+    return;
+  }
   emu_request(t, p, bytes, here.file + here.line);
 }
 
@@ -125,7 +149,7 @@ template <class T> static T atomic_add(T *p, T x, emu_place_t here) {
   if (emu_is_shared(t, p)) {
     emu_touch_shared(t, p, sizeof x, true, EMU_WARP, emu_place_id(here));
   } else {
-    emu_touch_global(t, p, sizeof x, true, true, emu_place_id(here));
+    emu_touch_global(t, p, sizeof x, true, true, EMU_WARP, emu_place_id(here));
     emu_worker->count->hbm_read += sizeof x;
   }
   T old = *p, sum;

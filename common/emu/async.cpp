@@ -23,11 +23,12 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
                who, bytes, bytes, here.file, here.line);
   }
   if (emu_settings()->races) {
-    if (valid) emu_touch_global(t, global, valid, false, false, place);
+    if (valid) emu_touch_global(t, global, valid, false, false, EMU_CP_ASYNC, place);
     emu_touch_shared(t, shared, bytes, true, EMU_CP_ASYNC, place);
     emu_request(t, shared, bytes, here.file + here.line);
     if (valid) emu_request(t, global, bytes, here.file + here.line + 1);
   }
+  t->cp_last = t->cp_group;
   memset(shared, 0xff, (size_t)bytes); /* NaN until it lands */
   copy_t copy = {(char *)shared, (const char *)global, bytes, valid, t->cp_group};
   if (emu_settings()->order == EMU_EARLY) {

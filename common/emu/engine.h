@@ -23,6 +23,8 @@ enum {
  * Shared memory keeps one for the last write and three for reads of each 2 bytes, global memory one write and
  * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. */
 struct record_t {
+  /* atomic: of a write, that it was; of a read, that several lanes of the agent read in this epoch, so that none of them
+   * may write. */
   uint64_t block : 20, agent : 6, lane : 5, atomic : 1, epoch : 18, place : 14;
 };
 /* The block is stored plus one: an all-zero record is "nobody". Both counters stop at their largest value. */
@@ -46,7 +48,8 @@ struct thread_t {
   const char *waits; /* what for, while it is not ready */
   emu_place_t place;
   int barrier;
-  uint32_t cp_group, cp_landed; /* cp.async: number of the open group; groups up to here are waited for */
+  /* cp.async: number of the open group; groups up to here are waited for; the last group with a copy in it */
+  uint32_t cp_group, cp_landed, cp_last;
 };
 
 /* A copy that was issued and has not landed. */
@@ -113,7 +116,8 @@ struct worker_t {
   thread_t *current;
   block_t *block; /* its SMs */
   int blocks;
-  char *arena;
+  char *arena; /* their shared memory, one stride each, and one more at both ends */
+  int room;    /* SMs that there is memory for */
   uint64_t random;
   bool stop; /* a fault after which going on is pointless */
   launch_t *launch;
@@ -152,9 +156,14 @@ uint32_t emu_place_id(emu_place_t place); /* for wrappers */
 uint32_t emu_address_id(const void *pc);  /* for plain loads and stores */
 enum emu_agent_t { EMU_WARP, EMU_CP_ASYNC };
 void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place);
-void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, uint32_t place);
+void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, emu_agent_t agent,
+                      uint32_t place);
 static inline bool emu_is_shared(const thread_t *t, const void *p) {
   return (uintptr_t)p - (uintptr_t)t->warp->block->shared < SHARED_STRIDE;
+}
+/* Another block's shared memory, or just outside all of it. */
+static inline bool emu_in_arena(const worker_t *w, const void *p) {
+  return (uintptr_t)p - ((uintptr_t)w->arena - SHARED_STRIDE) < ((size_t)w->room + 2) * SHARED_STRIDE;
 }
 void emu_join(clock_vector_t *into, const clock_vector_t *from);
 /* What this warp does from now on is a new epoch; also takes in which cp.async groups all lanes waited for. */

@@ -15,9 +15,19 @@ void emu_join(clock_vector_t *into, const clock_vector_t *from) {
 }
 
 void emu_land_copies(warp_t *w) {
-  uint32_t least = UINT32_MAX;
+  uint32_t least = UINT32_MAX, most = 0;
   for (int lane = 0; lane < WARP; lane++)
-    if (w->alive >> lane & 1 && w->thread[lane].cp_landed < least) least = w->thread[lane].cp_landed;
+    if (w->alive >> lane & 1 && w->thread[lane].cp_landed > most) most = w->thread[lane].cp_landed;
+  for (int lane = 0; lane < WARP; lane++) {
+    thread_t *t = w->thread + lane;
+    if (!(w->alive >> lane & 1)) continue;
+    if (t->cp_last <= t->cp_landed && t->cp_landed < most) {
+      /* Nothing of this lane is under way: as if it had waited for as many (empty) groups as the others. */
+      t->cp_landed = most;
+      if (t->cp_group <= most) t->cp_group = most + 1;
+    }
+    if (t->cp_landed < least) least = t->cp_landed;
+  }
   if (least != UINT32_MAX) w->clock.at[(int)MAX_WARPS + w->index] = least;
 }
 
@@ -30,24 +40,32 @@ static uint32_t own_epoch(const warp_t *w) {
   return e < EPOCH_LIMIT ? e : (uint32_t)EPOCH_LIMIT;
 }
 
-/* Did the recorded access happen before what thread t does, or issues, now? Same block only. */
-static inline bool before(record_t r, const thread_t *t) {
+/* Did the recorded access happen before what thread t does, or issues, now? Same block only. `several`: it stands for
+ * those of several lanes, of which t is one at most. */
+static inline bool before(record_t r, const thread_t *t, bool several) {
   const warp_t *w = t->warp;
   const uint32_t known = w->clock.at[r.agent];
   if (r.epoch < known) return true;
   if (r.agent ==
       (unsigned)w->index) /* program order (a copy is issued after it), or a counter that is full */
-    return r.lane == (unsigned)t->lane || r.epoch == EPOCH_LIMIT;
+    return (r.lane == (unsigned)t->lane && !several) || r.epoch == EPOCH_LIMIT;
   if (r.epoch == known || r.epoch == EPOCH_LIMIT) return true;
-  return r.agent == (unsigned)(MAX_WARPS + w->index) && r.lane == (unsigned)t->lane &&
+  return r.agent == (unsigned)(MAX_WARPS + w->index) && r.lane == (unsigned)t->lane && !several &&
          r.epoch <= t->cp_landed;
 }
+/* What is recorded in place of `old` when `now` reads the same as well. */
+static inline record_t read_too(record_t old, record_t now) {
+  if (old.epoch == now.epoch && old.agent == now.agent && old.block == now.block)
+    now.atomic = old.atomic || old.lane != now.lane;
+  return now;
+}
 
-static const char *agent_text(record_t r, char *text, size_t size) {
-  if (r.agent < MAX_WARPS)
-    snprintf(text, size, "warp %u lane %u", (unsigned)r.agent, (unsigned)r.lane);
+static const char *agent_text(record_t r, bool several, char *text, size_t size) {
+  const char *whose = r.agent < MAX_WARPS ? "" : "cp.async of ";
+  if (several)
+    snprintf(text, size, "%swarp %u, several lanes", whose, (unsigned)r.agent % MAX_WARPS);
   else
-    snprintf(text, size, "cp.async of warp %u lane %u", (unsigned)r.agent - MAX_WARPS, (unsigned)r.lane);
+    snprintf(text, size, "%swarp %u lane %u", whose, (unsigned)r.agent % MAX_WARPS, (unsigned)r.lane);
   return text;
 }
 
@@ -59,9 +77,9 @@ static void race(const char *where, record_t old, bool old_write, record_t now, 
     snprintf(block, sizeof block, "block %u ", (unsigned)old.block - 1);
   emu_find(code, "data race in %s, kernel %s: %s at %s (%s) and %s at %s (%s%s) are not ordered", where,
            emu_worker->launch->kernel, write ? "write" : "read",
-           emu_place_text((uint32_t)now.place, here, sizeof here), agent_text(now, a, sizeof a),
+           emu_place_text((uint32_t)now.place, here, sizeof here), agent_text(now, false, a, sizeof a),
            old_write ? "write" : "read", emu_place_text((uint32_t)old.place, there, sizeof there), block,
-           agent_text(old, b, sizeof b));
+           agent_text(old, !old_write && old.atomic, b, sizeof b));
 }
 
 static void never_written(const thread_t *t, const char *space, uint32_t place) {
@@ -78,27 +96,27 @@ static void shared_outside(const thread_t *t, size_t offset, int bytes, bool wri
   char who[80], here[200];
   emu_thread_text(t, who, sizeof who);
   if (emu_is_new("E06", place))
-    emu_find("E06", "%s %s %d bytes at offset %zu of shared memory, beyond the block's %zu, at %s", who,
-             write ? "writes" : "reads", bytes, offset, t->warp->block->shared_bytes,
+    emu_find("E06", "%s %s %d bytes at offset %lld of shared memory, beyond the block's %zu, at %s", who,
+             write ? "writes" : "reads", bytes, (long long)offset, t->warp->block->shared_bytes,
              emu_place_text(place, here, sizeof here));
 }
 
 static inline void note_read(shadow_t *s, record_t now, thread_t *t) {
   if (!s->write.epoch)
     never_written(t, "shared", (uint32_t)now.place);
-  else if (!before(s->write, t))
+  else if (!before(s->write, t, false))
     race("shared memory", s->write, true, now, false);
   int slot = 0; /* this agent's, an empty one, or one that is already ordered */
   while (slot < READS - 1 && s->read[slot].epoch && s->read[slot].agent != now.agent &&
-         !before(s->read[slot], t))
+         !before(s->read[slot], t, s->read[slot].atomic))
     slot++;
-  s->read[slot] = now;
+  s->read[slot] = read_too(s->read[slot], now);
 }
 
 static inline void note_write(shadow_t *s, record_t now, thread_t *t) {
-  if (s->write.epoch && !before(s->write, t)) race("shared memory", s->write, true, now, true);
+  if (s->write.epoch && !before(s->write, t, false)) race("shared memory", s->write, true, now, true);
   for (int k = 0; k < READS && s->read[k].epoch; k++)
-    if (!before(s->read[k], t)) race("shared memory", s->read[k], false, now, true);
+    if (!before(s->read[k], t, s->read[k].atomic)) race("shared memory", s->read[k], false, now, true);
   *s = {now, {}};
 }
 
@@ -106,7 +124,7 @@ void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_age
   block_t *b = t->warp->block;
   size_t offset = (size_t)((const char *)p - b->shared);
   emu_worker->count->shared_bytes += bytes;
-  if (offset + (size_t)bytes > b->shared_bytes) {
+  if (offset > b->shared_bytes || offset + (size_t)bytes > b->shared_bytes) {
     shared_outside(t, offset, bytes, write, place);
     return;
   }
@@ -140,16 +158,20 @@ static void store_record(record_t *r, record_t value) {
 }
 
 /* Blocks are not ordered within a launch; two atomic operations need no order. */
-static bool ordered_global(record_t old, record_t now, const thread_t *t) {
+static bool write_is_ordered(record_t old, record_t now, const thread_t *t) {
   if (!old.epoch || (old.atomic && now.atomic)) return true;
-  return old.block == now.block && before(old, t);
+  return old.block == now.block && before(old, t, false);
+}
+static bool read_is_ordered(record_t old, record_t now, const thread_t *t) {
+  return !old.epoch || (old.block == now.block && before(old, t, old.atomic));
 }
 
 static bool is_written(const allocation_t *a, size_t half) {
   return __atomic_load_n(&a->written[half / 8], __ATOMIC_RELAXED) >> (half % 8) & 1;
 }
 
-void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, uint32_t place) {
+void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, emu_agent_t agent,
+                      uint32_t place) {
   allocation_t *a = emu_find_allocation(emu_worker, p);
   char who[80], here[200];
   if (write)
@@ -166,14 +188,18 @@ void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool at
   }
   int64_t block = t->warp->block->index + 1;
   if (block > BLOCK_LIMIT) block = BLOCK_LIMIT;
-  record_t now = {(uint64_t)block, (unsigned)t->warp->index, (unsigned)t->lane,
-                  atomic,          own_epoch(t->warp),       place};
+  record_t now = {(uint64_t)block,
+                  (unsigned)(agent == EMU_CP_ASYNC ? MAX_WARPS + t->warp->index : t->warp->index),
+                  (unsigned)t->lane,
+                  atomic,
+                  agent == EMU_CP_ASYNC ? t->cp_group : own_epoch(t->warp),
+                  place};
   size_t first = (size_t)((const char *)p - a->base) / 2,
          last = (size_t)((const char *)p - a->base + bytes - 1) / 2;
   for (size_t h = first; h <= last; h++) {
     global_shadow_t *s = &a->shadow[h];
     record_t old = load_record(&s->write);
-    if (!ordered_global(old, now, t)) race("global memory", old, true, now, write);
+    if (!write_is_ordered(old, now, t)) race("global memory", old, true, now, write);
     if (!write || atomic)
       if (!is_written(a, h)) {
         never_written(t, "global", place);
@@ -181,14 +207,14 @@ void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool at
     if (write) {
       for (int k = 0; k < 2; k++) {
         old = load_record(&s->read[k]);
-        if (!ordered_global(old, now, t)) race("global memory", old, false, now, true);
+        if (!read_is_ordered(old, now, t)) race("global memory", old, false, now, true);
       }
       store_record(&s->write, now);
       __atomic_fetch_or(&a->written[h / 8], (uint8_t)(1u << (h % 8)), __ATOMIC_RELAXED);
     } else {
       old = load_record(&s->read[0]); /* the last reader, and the last before it from another warp or block */
       if (old.epoch && (old.block != now.block || old.agent != now.agent)) store_record(&s->read[1], old);
-      store_record(&s->read[0], now);
+      store_record(&s->read[0], read_too(old, now));
     }
   }
 }

@@ -2,9 +2,13 @@
 #include "engine.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <map>
 #include <mutex>
@@ -102,22 +106,48 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* Asks addr2line, which comes with every gcc; costs milliseconds, and happens only for findings. */
+/* The first line that addr2line prints. It comes with every gcc, costs milliseconds, and is asked for findings only.
+ * No shell in between: a path may hold quotes, spaces and anything else. */
+static bool ask_addr2line(const char *program, uintptr_t offset, char *line, int size) {
+  char address[32];
+  snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
+  const char *words[] = {"addr2line", "-e", program, address, NULL};
+  int ends[2];
+  if (pipe(ends)) return false;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  pid_t child;
+  bool started = posix_spawnp(&child, words[0], &actions, NULL, (char *const *)words, environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  FILE *f = fdopen(ends[0], "r");
+  bool read = f && fgets(line, size, f);
+  if (f)
+    fclose(f);
+  else
+    close(ends[0]);
+  if (started) waitpid(child, NULL, 0);
+  return started && read;
+}
+
 static void address_text(const void *pc, char *text, size_t size) {
   Dl_info info;
+  char line[4096];
   snprintf(text, size, "address %p", pc);
   if (!dladdr(pc, &info) || !info.dli_fname) return;
-  char command[600], line[400];
   uintptr_t offset = (uintptr_t)pc - (uintptr_t)info.dli_fbase - 1; /* the call, not what follows it */
-  snprintf(command, sizeof command, "addr2line -e '%s' 0x%lx 2>/dev/null", info.dli_fname,
-           (unsigned long)offset);
-  FILE *f = popen(command, "r");
-  if (!f) return;
-  if (fgets(line, sizeof line, f) && line[0] != '?') {
-    line[strcspn(line, "\n (")] = 0;
-    snprintf(text, size, "%s", base_name(line));
-  }
-  pclose(f);
+  char self[PATH_MAX] = "";
+  const char *program = info.dli_fname;
+  /* The main program's name is what it was called by, perhaps found through PATH. */
+  if (access(program, R_OK) && readlink("/proc/self/exe", self, sizeof self - 1) > 0) program = self;
+  if (!ask_addr2line(program, offset, line, sizeof line) || line[0] == '?') return;
+  char *more = strstr(line, " (discriminator");
+  if (more) *more = 0;
+  line[strcspn(line, "\n")] = 0;
+  snprintf(text, size, "%s", base_name(line));
 }
 
 const char *emu_place_text(uint32_t place, char *text, size_t size) {

@@ -110,7 +110,7 @@ static void thread_main(void) {
   worker_t *w = emu_worker;
   warp_t *warp = me->warp;
   block_t *b = warp->block;
-  if (me->cp_landed + 1 < me->cp_group || warp->copy_count[me->lane]) {
+  if (me->cp_last > me->cp_landed) {
     char who[80];
     emu_thread_text(me, who, sizeof who);
     if (emu_is_new("E10", 0)) emu_find("E10", "%s ended while its cp.async copies were still under way", who);
@@ -170,7 +170,7 @@ void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here) {
   thread_t *t = current_thread();
   block_t *b = t->warp->block;
   char who[80];
-  if (id < 0 || id >= BARRIERS || threads % WARP || threads > b->threads) {
+  if (id < 0 || id >= BARRIERS || threads < 0 || threads % WARP || threads > b->threads) {
     emu_thread_text(t, who, sizeof who);
     if (emu_is_new("E03", emu_place_id(here)))
       emu_find(
@@ -290,7 +290,7 @@ static bool start_block(worker_t *w, block_t *b, int64_t index) {
       t->done = false;
       t->waits = NULL;
       t->cp_group = 1;
-      t->cp_landed = 0;
+      t->cp_landed = t->cp_last = 0;
     }
   }
   return true;
@@ -340,13 +340,18 @@ static __thread worker_t *kept;
 static worker_t *get_worker(int sms) {
   if (!kept) kept = (worker_t *)calloc(1, sizeof *kept);
   if (!kept) return NULL;
-  if (!kept->block) { /* for all SMs: another launch may give this worker more of them */
-    size_t all = (size_t)emu_settings()->sms;
-    block_t *blocks = (block_t *)calloc(all, sizeof *blocks);
-    void *arena = mmap(NULL, all * SHARED_STRIDE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!blocks || arena == MAP_FAILED) return NULL;
+  if (kept->room < emu_settings()->sms) { /* for all SMs: another launch may give this worker more of them */
+    size_t old = (size_t)kept->room, all = (size_t)emu_settings()->sms;
+    block_t *blocks = (block_t *)realloc(kept->block, all * sizeof *blocks);
+    if (!blocks) return NULL;
+    memset((void *)(blocks + old), 0, (all - old) * sizeof *blocks);
     kept->block = blocks;
-    kept->arena = (char *)arena;
+    void *arena =
+        mmap(NULL, (all + 2) * SHARED_STRIDE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (arena == MAP_FAILED) return NULL;
+    if (kept->arena) munmap(kept->arena - SHARED_STRIDE, (old + 2) * SHARED_STRIDE);
+    kept->arena = (char *)arena + SHARED_STRIDE;
+    kept->room = (int)all;
   }
   kept->blocks = sms;
   for (int s = 0; s < sms; s++) kept->block[s].used = false;

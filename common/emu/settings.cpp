@@ -54,6 +54,10 @@ emu_settings_t emu_settings_now = read_settings();
 extern "C" void fa_emu_order(const char *order) {
   read_order(&emu_settings_now, order);
 }
+extern "C" void fa_emu_gpu(int sm, int sms) {
+  emu_settings_now.arch = sm;
+  emu_settings_now.sms = sms;
+}
 extern "C" void fa_emu_count_requests(bool on) {
   emu_settings_now.requests = on;
 }

@@ -6,8 +6,17 @@
 void emu_together(const char *operation, void (*work)(warp_t *), void *argument, emu_place_t here) {
   thread_t *t = current_thread();
   warp_t *w = t->warp;
-  if (w->arrived && (w->operation != operation || w->place.line != here.line)) {
-    char who[80];
+  char who[80];
+  if (w->alive != ~0u) {
+    emu_thread_text(t, who, sizeof who);
+    if (emu_is_new("E03", emu_place_id(here)))
+      emu_find("E03", "%s: %s at %s:%d needs all lanes, but lanes %08x of its warp have ended", who,
+               operation, here.file, here.line, ~w->alive);
+    emu_worker->stop = true;
+    emu_block_thread("nothing: the launch is given up", here);
+  }
+  if (w->arrived && (w->operation != operation || w->place.line != here.line ||
+                     (w->place.file != here.file && strcmp(w->place.file, here.file)))) {
     emu_thread_text(t, who, sizeof who);
     if (emu_is_new("E02", emu_place_id(here)))
       emu_find("E02", "divergent warp: %s is at %s in %s:%d, lanes %08x of its warp wait at %s in %s:%d", who,
@@ -48,10 +57,9 @@ static void shuffle(warp_t *w) {
   for (int lane = 0; lane < WARP; lane++) {
     if (!(w->alive >> lane & 1)) continue;
     shuffle_t *mine = (shuffle_t *)w->argument[lane];
-    int from = mine->kind == EMU_SHUFFLE_XOR     ? lane ^ mine->argument
-               : mine->kind == EMU_SHUFFLE_INDEX ? mine->argument & (WARP - 1)
-                                                 : lane + mine->argument;
-    bool exists = from >= 0 && from < WARP && w->alive >> from & 1;
+    int by = mine->argument & (WARP - 1); /* the instruction looks at five bits */
+    int from = mine->kind == EMU_SHUFFLE_XOR ? lane ^ by : mine->kind == EMU_SHUFFLE_INDEX ? by : lane + by;
+    bool exists = from < WARP && w->alive >> from & 1;
     mine->out = exists ? ((shuffle_t *)w->argument[from])->in : mine->in;
   }
 }

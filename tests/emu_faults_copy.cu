@@ -1,0 +1,193 @@
+/* emu_faults_copy.cu - faults of asynchronous copies: what is not waited for (E05), and what is left over (E10). */
+#include "emu_mark.cuh"
+#include "ptx/copy.h"
+
+namespace FA_KERNEL_NAMESPACE {
+
+typedef struct cells {
+  uint32_t x[64][4];
+} cells_t; /* 64 x 16 bytes */
+
+FA_DEVICE void fetch(cells_t &s, fault_memory_t m, int t) {
+  fault_line[0] = __LINE__ + 1;
+  cp_async_16(&s.x[t], m.filled + 4 * t, 16);
+  cp_async_commit();
+}
+
+KERNEL(not_waited_for) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (!WRONG) cp_async_wait<0>();
+  AT(1), m.filled[1024 + t] = s.x[t][0];
+  cp_async_wait<0>();
+}
+
+/* The group that is waited for is the one before. */
+KERNEL(one_too_many_pending) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  cp_async_wait<WRONG ? 1 : 0>();
+  AT(1), m.filled[1024 + t] = s.x[t][0];
+  cp_async_wait<0>();
+}
+
+KERNEL(never_committed) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  AT(0), cp_async_16(&s.x[t], m.filled + 4 * t, 16);
+  if (!WRONG) cp_async_commit();
+  cp_async_wait<0>();
+  AT(1), m.filled[1024 + t] = s.x[t][0];
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+
+/* Each thread waits for its own copies only. */
+KERNEL(one_lane_waits_for_nothing) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (!WRONG || t != 3) cp_async_wait<0>();
+  __syncthreads();
+  AT(1), m.filled[1024 + t] = s.x[63 - t][0];
+  cp_async_wait<0>();
+}
+
+KERNEL(no_barrier_after_wait) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  cp_async_wait<0>();
+  if (!WRONG) __syncthreads();
+  AT(1), m.filled[1024 + t] = s.x[63 - t][0];
+}
+
+KERNEL(barrier_before_wait) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (WRONG) __syncthreads();
+  cp_async_wait<0>();
+  if (!WRONG) __syncthreads();
+  AT(1), m.filled[1024 + t] = s.x[63 - t][0];
+}
+
+KERNEL(other_lane_reads) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  cp_async_wait<0>();
+  if (!WRONG) __syncwarp();
+  AT(1), m.filled[1024 + t] = s.x[31 - t][0];
+}
+
+KERNEL(overwritten) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (!WRONG) cp_async_wait<0>();
+  AT(1), s.x[t][0] = 7;
+  cp_async_wait<0>();
+}
+
+/* The next tile's copy begins while others still read this one. */
+KERNEL(copied_over_readers) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  uint32_t sum = 0;
+  for (int round = 0; round < 2; round++) {
+    fetch(s, m, t);
+    cp_async_wait<0>();
+    __syncthreads();
+    AT(1), sum += s.x[63 - t][0];
+    if (!WRONG) __syncthreads();
+  }
+  m.filled[1024 + t] = sum;
+}
+
+/* Only half the lanes copy, commit and wait; the barrier is for all. */
+/* The source may not change either while a copy is under way. */
+KERNEL(source_overwritten) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (!WRONG) cp_async_wait<0>();
+  AT(1), m.filled[4 * t] = 7;
+  cp_async_wait<0>();
+}
+
+KERNEL(source_overwritten_by_another) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  if (WRONG) __syncthreads();
+  cp_async_wait<0>();
+  if (!WRONG) __syncthreads();
+  AT(1), m.filled[4 * (63 - t)] = 7;
+}
+
+KERNEL(half_the_lanes) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  if (t % 2) {
+    fetch(s, m, t);
+    if (!WRONG) cp_async_wait<0>();
+  }
+  __syncthreads();
+  AT(1), m.filled[1024 + t] = s.x[(63 - t) | 1][0];
+  if (t % 2) cp_async_wait<0>();
+}
+
+KERNEL(outstanding) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  fetch(s, m, t);
+  cp_async_commit(); /* an empty group may be left over at the end */
+  cp_async_wait<WRONG ? 2 : 1>();
+}
+
+KERNEL(outstanding_uncommitted) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  cp_async_16(&s.x[t], m.filled + 4 * t, 16);
+  if (!WRONG) cp_async_commit();
+  cp_async_wait<0>();
+}
+
+} // namespace FA_KERNEL_NAMESPACE
+
+using namespace FA_KERNEL_NAMESPACE;
+FAULT(not_waited_for, 64, sizeof(cells_t))
+FAULT(one_too_many_pending, 64, sizeof(cells_t))
+FAULT(never_committed, 64, sizeof(cells_t))
+FAULT(one_lane_waits_for_nothing, 64, sizeof(cells_t))
+FAULT(no_barrier_after_wait, 64, sizeof(cells_t))
+FAULT(barrier_before_wait, 64, sizeof(cells_t))
+FAULT(other_lane_reads, 32, sizeof(cells_t))
+FAULT(overwritten, 64, sizeof(cells_t))
+FAULT(copied_over_readers, 64, sizeof(cells_t))
+FAULT(source_overwritten, 64, sizeof(cells_t))
+FAULT(source_overwritten_by_another, 64, sizeof(cells_t))
+FAULT(half_the_lanes, 64, sizeof(cells_t))
+FAULT(outstanding, 64, sizeof(cells_t))
+FAULT(outstanding_uncommitted, 64, sizeof(cells_t))
+
+const fault_t faults_copy[] = {
+    {"copy not waited for", "E05", "cp.async", 2, 80, not_waited_for_run},
+    {"copy still pending", "E05", "cp.async", 2, 80, one_too_many_pending_run},
+    {"copy never committed", "E05", "cp.async", 2, 80, never_committed_run},
+    {"one lane does not wait", "E05", "cp.async", 2, 80, one_lane_waits_for_nothing_run},
+    {"no barrier after the wait", "E05 E08", "cp.async", 2, 80, no_barrier_after_wait_run},
+    {"barrier before the wait", "E05", "cp.async", 2, 80, barrier_before_wait_run},
+    {"no __syncwarp after the wait", "E05 E08", "cp.async", 2, 80, other_lane_reads_run},
+    {"copy written over", "E05", "cp.async", 2, 80, overwritten_run},
+    {"copy over what is read", "E05", "cp.async", 2, 80, copied_over_readers_run},
+    {"source of a copy written", "E05", "global memory", 2, 80, source_overwritten_run},
+    {"source written by another", "E05", "global memory", 2, 80, source_overwritten_by_another_run},
+    {"half the lanes copy", "E05", "cp.async", 2, 80, half_the_lanes_run},
+    {"outstanding at the end", "E10", "cp.async", 0, 80, outstanding_run},
+    {"outstanding without a group", "E10", "cp.async", 0, 80, outstanding_uncommitted_run},
+    {NULL, NULL, NULL, 0, 0, NULL},
+};

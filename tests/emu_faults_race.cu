@@ -1,0 +1,206 @@
+/* emu_faults_race.cu - faults of order: data races (E04). */
+#include "emu_mark.cuh"
+#include "ptx/memory.h"
+#include "ptx/warp.h"
+
+namespace FA_KERNEL_NAMESPACE {
+
+typedef uint32_t words_t[256];
+typedef struct cells {
+  uint32_t x[64][4];
+} cells_t; /* 64 x 16 bytes */
+
+/* --- E04, shared memory ----------------------------------------------------------------------------------- */
+
+KERNEL(warps_read) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  AT(0), s[t] = m.filled[t];
+  if (!WRONG) __syncthreads();
+  AT(1), m.filled[t] = s[63 - t];
+}
+
+/* A barrier for a warp is none for two. */
+KERNEL(warps_read_after_syncwarp) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  AT(0), s[t] = m.filled[t];
+  if (WRONG) __syncwarp();
+  if (!WRONG) __syncthreads();
+  AT(1), m.filled[t] = s[63 - t];
+}
+
+/* The second barrier of a buffer that is filled again. */
+KERNEL(filled_too_early) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  uint32_t sum = 0;
+  for (int round = 0; round < 3; round++) {
+    AT(0), s[t] = m.filled[t] + (uint32_t)round;
+    __syncthreads();
+    AT(1), sum += s[63 - t];
+    if (!WRONG) __syncthreads();
+  }
+  m.filled[t] = sum;
+}
+
+KERNEL(two_warps_write) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  AT(0), s[WRONG ? t % 32 : t] = 1;
+  __syncthreads();
+  m.filled[t] = s[t % 32];
+}
+
+KERNEL(lanes_read) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  AT(0), s[t] = m.filled[t];
+  if (!WRONG) __syncwarp();
+  AT(1), m.filled[t] = s[31 - t];
+}
+
+/* A shuffle brings lanes together, but promises nothing about memory. */
+KERNEL(lanes_read_after_shuffle) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  AT(0), s[t] = m.filled[t];
+  if (WRONG)
+    (void)shfl_xor_f32(0, 1);
+  else
+    __syncwarp();
+  AT(1), m.filled[t] = s[31 - t];
+}
+
+/* Every lane reads, then one of them writes: it may run ahead of the others. */
+KERNEL(lane_writes_what_all_read) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  s[t] = m.filled[t];
+  __syncwarp();
+  AT(0), m.filled[32 + t] = s[5];
+  if (!WRONG) __syncwarp();
+  if (t == 30) AT(1), s[5] = 1; /* in order, lane 31 is the last to come to __syncwarp, and goes on first */
+}
+
+KERNEL(lane_writes_what_it_read) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  s[t] = m.filled[t];
+  if (t == 7) s[t] += 2;
+  __syncwarp();
+  AT(0), m.filled[32 + t] = s[WRONG ? 7 : t];
+  if (t == 7) AT(1), s[7] = 1;
+}
+
+KERNEL(wide_store_and_read) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  const uint32_t x[4] = {1, 2, 3, 4};
+  float y[4];
+  AT(0), st_shared_b32x4(&s.x[t], x);
+  if (!WRONG) __syncthreads();
+  AT(1), ld_shared_f32x4(y, &s.x[63 - t]);
+  m.filled[t] = fa_float_bits(y[0]);
+}
+
+/* Neighbours of 16 bits in one word are two places. */
+KERNEL(neighbours) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  AT(0), ((uint16_t *)s)[WRONG ? t / 2 : t] = (uint16_t)t;
+  __syncthreads();
+  m.filled[t] = s[t / 2];
+}
+
+/* --- E04, global memory ----------------------------------------------------------------------------------- */
+
+KERNEL(blocks_write) {
+  const int t = threadIdx.x;
+  AT(0), m.filled[WRONG ? t : (int)blockIdx.x * 32 + t] = blockIdx.x;
+}
+
+KERNEL(blocks_read) {
+  const int t = threadIdx.x;
+  AT(0), m.filled[blockIdx.x * 32 + t] = 5;
+  AT(1), m.filled[512 + blockIdx.x * 32 + t] = m.filled[(WRONG ? 31 - t : t) + 32 * (WRONG ? 0 : blockIdx.x)];
+}
+
+KERNEL(warps_read_global) {
+  const int t = threadIdx.x;
+  AT(0), m.filled[t] = 5;
+  if (!WRONG) __syncthreads();
+  AT(1), m.filled[512 + t] = m.filled[63 - t];
+}
+
+KERNEL(lane_writes_global) {
+  const int t = threadIdx.x;
+  AT(0), m.filled[32 + t] = m.filled[5];
+  if (!WRONG) __syncwarp();
+  if (t == 31) AT(1), m.filled[5] = 1;
+}
+
+/* Atomic operations are not ordered with plain reads, however many read. */
+KERNEL(all_read_one_adds) {
+  const int t = threadIdx.x;
+  AT(0), m.filled[32 + t] = m.filled[5];
+  if (!WRONG) __syncwarp();
+  if (t == 31) AT(1), fa_emu_atomic_add_s32((int *)m.filled + 5, 1, {__FILE__, __LINE__});
+}
+
+KERNEL(sum_of_blocks) {
+  if (WRONG)
+    AT(0), m.filled[0] += 1;
+  else
+    AT(0), fa_emu_atomic_add_s32((int *)m.filled, 1, {__FILE__, __LINE__});
+}
+
+/* One block adds atomically, another reads without. */
+KERNEL(atomic_and_plain) {
+  if (blockIdx.x == 0)
+    AT(0), fa_emu_atomic_add_s32((int *)m.filled, 1, {__FILE__, __LINE__});
+  else
+    AT(1), m.filled[64 + threadIdx.x] = m.filled[WRONG ? 0 : 1];
+}
+
+} // namespace FA_KERNEL_NAMESPACE
+
+using namespace FA_KERNEL_NAMESPACE;
+FAULT(warps_read, 64, sizeof(words_t))
+FAULT(warps_read_after_syncwarp, 64, sizeof(words_t))
+FAULT(filled_too_early, 64, sizeof(words_t))
+FAULT(two_warps_write, 64, sizeof(words_t))
+FAULT(lanes_read, 32, sizeof(words_t))
+FAULT(lanes_read_after_shuffle, 32, sizeof(words_t))
+FAULT(lane_writes_what_all_read, 32, sizeof(words_t))
+FAULT(lane_writes_what_it_read, 32, sizeof(words_t))
+FAULT(wide_store_and_read, 64, sizeof(cells_t))
+FAULT(neighbours, 64, sizeof(words_t))
+FAULT_BLOCKS(blocks_write, 5, 32, 0)
+FAULT_BLOCKS(blocks_read, 5, 32, 0)
+FAULT(warps_read_global, 64, 0)
+FAULT(lane_writes_global, 32, 0)
+FAULT(all_read_one_adds, 32, 0)
+FAULT_BLOCKS(sum_of_blocks, 5, 32, 0)
+FAULT_BLOCKS(atomic_and_plain, 2, 32, 0)
+
+const fault_t faults_race[] = {
+    {"no barrier between warps", "E04 E08", "shared memory", 2, 80, warps_read_run},
+    {"__syncwarp between warps", "E04 E08", "shared memory", 2, 80, warps_read_after_syncwarp_run},
+    {"buffer filled too early", "E04", "shared memory", 2, 80, filled_too_early_run},
+    {"two warps write", "E04 E08", "shared memory", 1, 80, two_warps_write_run},
+    {"no __syncwarp between lanes", "E04 E08", "shared memory", 2, 80, lanes_read_run},
+    {"a shuffle in its place", "E04 E08", "shared memory", 2, 80, lanes_read_after_shuffle_run},
+    {"a lane writes what all read", "E04", "shared memory", 2, 80, lane_writes_what_all_read_run},
+    {"a lane writes what it read too", "E04", "shared memory", 2, 80, lane_writes_what_it_read_run},
+    {"wide accesses", "E04 E08", "shared memory", 2, 80, wide_store_and_read_run},
+    {"two 16-bit elements", "E04 E08", "shared memory", 1, 80, neighbours_run},
+    {"blocks write the same", "E04", "global memory", 1, 80, blocks_write_run},
+    {"a block reads another's", "E04", "global memory", 2, 80, blocks_read_run},
+    {"no barrier in global memory", "E04", "global memory", 2, 80, warps_read_global_run},
+    {"a lane writes global memory", "E04", "global memory", 2, 80, lane_writes_global_run},
+    {"all read, one adds", "E04", "global memory", 2, 80, all_read_one_adds_run},
+    {"a sum without atomics", "E04", "global memory", 1, 80, sum_of_blocks_run},
+    {"atomic here, plain there", "E04", "global memory", 2, 80, atomic_and_plain_run},
+    {NULL, NULL, NULL, 0, 0, NULL},
+};

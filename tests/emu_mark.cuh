@@ -1,0 +1,25 @@
+/* emu_mark.cuh - faulty kernels: their form, their marks, their launchers. For the emulator only. */
+#ifndef EMU_MARK_CUH
+#define EMU_MARK_CUH
+
+#include "emu_faults.h"
+#include "ptx/launch.h"
+
+/* WRONG: with the fault; otherwise as it should be. */
+#define KERNEL(name) template <bool WRONG> __global__ void name([[maybe_unused]] fault_memory_t m)
+
+/* Remembers the line that it stands in: AT(0), statement. Every thread stores the same number. */
+#define AT(n) fault_line[n] = __LINE__
+
+/* The kernel in `blocks` blocks, as the function NAME_run. */
+#define FAULT_BLOCKS(name, blocks, threads, bytes)                                                           \
+  static fa_status_t name##_run(const fault_memory_t *m, bool wrong, fa_reason_t *why) {                     \
+    if (wrong)                                                                                               \
+      LAUNCH(name<true>, blocks, threads, bytes, NULL, *m);                                                  \
+    else                                                                                                     \
+      LAUNCH(name<false>, blocks, threads, bytes, NULL, *m);                                                 \
+    return FA_OK;                                                                                            \
+  }
+#define FAULT(name, threads, bytes) FAULT_BLOCKS(name, 1, threads, bytes)
+
+#endif

@@ -1,0 +1,158 @@
+/* emu_orders.c - the scheduler: every thread runs once and to its end, in every order, on few and many SMs; and what an
+ * order promises. */
+#include "emu_check.h"
+#include "emu_orders.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const orders[] = {"late", "early", "1", "2", "3"};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+static uint32_t *zeros(size_t words) {
+  fa_reason_t why = {""};
+  void *p, *host = calloc(words + 1, 4);
+  ck_assert_ptr_nonnull(host);
+  ck_assert_msg(!fa_machine_emu.alloc(&p, words * 4, &why) &&
+                    !fa_machine_emu.upload(p, host, words * 4, &why),
+                "%s", why.text);
+  free(host);
+  return p;
+}
+
+START_TEST(everybody_runs_once) {
+  static const int sms[] = {1, 2, 4, 7}, blocks[] = {0, 1, 3, 4, 5, 17}, threads[] = {32, 64, 96, 1024};
+  fa_reason_t why = {""};
+  fa_emu_order(orders[_i]);
+  for (int s = 0; s < 4; s++)
+    for (int b = 0; b < 6; b++)
+      for (int n = 0; n < 4; n++) {
+        fa_emu_gpu(80, sms[s]);
+        uint32_t *out = zeros((size_t)(blocks[b] * threads[n]));
+        fa_status_t status = run_everybody(blocks[b], threads[n], out, &why);
+        ck_assert_msg(!status, "EMU_ORDER=%s EMU_SMS=%d: %s", orders[_i], sms[s], why.text);
+        for (int block = 0; block < blocks[b]; block++)
+          for (int t = 0; t < threads[n]; t++)
+            ck_assert_uint_eq(out[block * threads[n] + t], everybody_adds(block, t, threads[n]));
+        fa_machine_emu.release(out);
+        count_ran(1);
+      }
+}
+END_TEST
+
+/* Threads in the order in which they came, of 6 blocks of 64. */
+enum { BLOCKS = 6, THREADS = 64, TICKETS = 2 * BLOCKS * THREADS };
+static void come(const char *order, int sms, uint32_t came[TICKETS]) {
+  fa_reason_t why = {""};
+  uint32_t *counter = zeros(1), *out = zeros(TICKETS);
+  fa_emu_order(order);
+  fa_emu_gpu(80, sms);
+  ck_assert_msg(!run_tickets(BLOCKS, THREADS, counter, out, &why), "%s", why.text);
+  ck_assert_uint_eq(*counter, TICKETS);
+  memcpy(came, out, TICKETS * sizeof *came);
+  int times[BLOCKS * THREADS] = {0};
+  for (int n = 0; n < TICKETS; n++) {
+    ck_assert_uint_lt(came[n], BLOCKS * THREADS);
+    times[came[n]]++;
+  }
+  for (int n = 0; n < BLOCKS * THREADS; n++) ck_assert_int_eq(times[n], 2);
+  fa_machine_emu.release(counter);
+  fa_machine_emu.release(out);
+}
+
+/* How often the next ticket belongs to another block. */
+static int changes_of_block(const uint32_t came[TICKETS]) {
+  int changes = 0;
+  for (int n = 1; n < TICKETS; n++) changes += came[n] / THREADS != came[n - 1] / THREADS;
+  return changes;
+}
+
+START_TEST(a_seed_is_an_order) {
+  uint32_t first[TICKETS], again[TICKETS], other[TICKETS];
+  for (int sms = 1; sms <= 4; sms += 3) {
+    come("1", sms, first);
+    come("1", sms, again);
+    come("2", sms, other);
+    ck_assert_mem_eq(first, again, sizeof first);
+    ck_assert_mem_ne(first, other, sizeof first);
+  }
+}
+END_TEST
+
+/* Blocks are started in order and stay until they end; as many as there are SMs share the time. */
+START_TEST(blocks_are_resident) {
+  uint32_t came[TICKETS];
+  for (int o = 0; o < ORDERS; o++) {
+    come(orders[o], 1, came);
+    ck_assert_int_eq(changes_of_block(came), BLOCKS - 1);
+    for (int n = 1; n < TICKETS; n++) ck_assert_uint_ge(came[n] / THREADS, came[n - 1] / THREADS);
+  }
+  come("1", 4, came);
+  ck_assert_int_gt(changes_of_block(came), 2 * BLOCKS);
+}
+END_TEST
+
+/* A lane runs as far as it can: nobody passes the barrier before the last has come to it. */
+START_TEST(a_barrier_is_one) {
+  uint32_t came[TICKETS];
+  for (int o = 0; o < ORDERS; o++) {
+    come(orders[o], 4, came);
+    int seen[BLOCKS] = {0};
+    bool second[BLOCKS * THREADS] = {false};
+    for (int n = 0; n < TICKETS; n++) {
+      int block = (int)came[n] / THREADS;
+      ck_assert_msg(second[came[n]] == (seen[block] >= THREADS), "EMU_ORDER=%s", orders[o]);
+      second[came[n]] = true;
+      seen[block]++;
+    }
+  }
+}
+END_TEST
+
+/* Before the wait a copy has not come where it is late, and has where it is early; after the wait it has. */
+START_TEST(copies_late_and_early) {
+  fa_reason_t why = {""};
+  for (int o = 0; o < ORDERS; o++) {
+    uint32_t *in = zeros(32), *out = zeros(64);
+    for (int n = 0; n < 32; n++) in[n] = 100 + (uint32_t)n;
+    fa_emu_order(orders[o]);
+    quiet_begin();
+    fa_status_t status = run_peeking(in, out, &why);
+    quiet_end();
+    ck_assert_int_eq(status, FA_FAILED);
+    ck_assert_ptr_nonnull(strstr(why.text, "[E05]"));
+    for (int t = 0; t < 8; t++) {
+      ck_assert_uint_eq(out[32 + t], 100 + 4 * (unsigned)t);
+      if (!strcmp(orders[o], "late")) ck_assert_uint_eq(out[t], 0xffffffffu);
+      if (!strcmp(orders[o], "early")) ck_assert_uint_eq(out[t], 100 + 4 * (unsigned)t);
+    }
+    fa_machine_emu.release(in);
+    fa_machine_emu.release(out);
+  }
+}
+END_TEST
+
+/* One launch happens before the next, whatever its threads did. */
+START_TEST(launches_are_in_order) {
+  fa_reason_t why = {""};
+  for (int o = 0; o < ORDERS; o++) {
+    uint32_t *between = zeros(64), *out = zeros(64);
+    fa_emu_order(orders[o]);
+    ck_assert_msg(!run_two_launches(between, out, &why), "%s", why.text);
+    for (unsigned t = 0; t < 64; t++) ck_assert_uint_eq(out[t], 64 - t);
+    fa_machine_emu.release(between);
+    fa_machine_emu.release(out);
+  }
+}
+END_TEST
+
+Suite *emu_order_suite(void) {
+  const TTest *const tests[] = {a_seed_is_an_order,    blocks_are_resident,   a_barrier_is_one,
+                                copies_late_and_early, launches_are_in_order, NULL};
+  Suite *suite = suite_of("orders", tests);
+  TCase *each = tcase_create("each order");
+  tcase_set_timeout(each, TEST_TIMEOUT);
+  tcase_add_loop_test(each, everybody_runs_once, 0, ORDERS);
+  suite_add_tcase(suite, each);
+  return suite;
+}
