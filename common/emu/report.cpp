@@ -17,11 +17,11 @@ static std::vector<std::string> findings; /* of this launch */
 static std::set<std::pair<std::string, uint64_t>> said;
 static int printed;
 
-enum { MOST_PRINTED = 40 };
+enum { MOST_PRINTED = 40, MOST_OF_A_LAUNCH = 40 };
 
 bool emu_is_new(const char *code, uint64_t key) {
   std::lock_guard<std::mutex> guard(lock);
-  return said.insert({code, key}).second;
+  return findings.size() < MOST_OF_A_LAUNCH && said.insert({code, key}).second;
 }
 
 void emu_find(const char *code, const char *format, ...) {
@@ -51,6 +51,8 @@ int emu_finding_count(void) {
 const char *emu_main_finding(void) {
   std::lock_guard<std::mutex> guard(lock);
   for (const std::string &f : findings)
+    if (!f.compare(0, 5, "[E04]") || !f.compare(0, 5, "[E05]")) return f.c_str();
+  for (const std::string &f : findings)
     if (f.compare(0, 5, "[E08]")) return f.c_str();
   return findings.empty() ? "" : findings[0].c_str();
 }
@@ -60,41 +62,45 @@ void emu_thread_text(const thread_t *t, char *text, size_t size) {
            t->self.thread.x, t->warp->index, t->lane);
 }
 
-/* --- places: small numbers for (file, line) and for code addresses ---------------------------------- */
+/* --- places: small numbers for (file, line) and for code addresses ----------------------------------
+ * An address has the calls that led to it: the number of the place of the innermost call, which has one in turn. */
 
 struct place_key_t {
   const void *what; /* the file's name, or the address */
   int line;
-  bool operator<(const place_key_t &o) const { return what != o.what ? what < o.what : line < o.line; }
+  uint32_t caller;
+  bool operator<(const place_key_t &o) const {
+    return what != o.what ? what < o.what : line != o.line ? line < o.line : caller < o.caller;
+  }
 };
 static std::map<place_key_t, uint32_t> numbers;
 static std::vector<place_key_t> places(1); /* number 0: unknown */
 enum { PLACE_LIMIT = (1 << 14) - 1 };
 
-static uint32_t number_of(const void *what, int line) {
+static uint32_t number_of(const void *what, int line, uint32_t caller) {
   struct slot_t {
     const void *what;
     int line;
-    uint32_t number;
+    uint32_t caller, number;
   };
   static __thread slot_t cache[1024];
-  slot_t *c = &cache[((uintptr_t)what * 31 + (uintptr_t)line * 7) >> 1 & 1023];
-  if (c->number && c->what == what && c->line == line) return c->number;
+  slot_t *c = &cache[((uintptr_t)what * 31 + (uintptr_t)line * 7 + caller * 13) >> 1 & 1023];
+  if (c->number && c->what == what && c->line == line && c->caller == caller) return c->number;
   std::lock_guard<std::mutex> guard(lock);
-  uint32_t &n = numbers[{what, line}];
+  uint32_t &n = numbers[{what, line, caller}];
   if (!n && places.size() < PLACE_LIMIT) {
     n = (uint32_t)places.size();
-    places.push_back({what, line});
+    places.push_back({what, line, caller});
   }
-  *c = {what, line, n};
+  *c = {what, line, caller, n};
   return n;
 }
 
 uint32_t emu_place_id(emu_place_t place) {
-  return number_of(place.file, place.line);
+  return number_of(place.file, place.line, 0);
 }
-uint32_t emu_address_id(const void *pc) {
-  return number_of(pc, -1);
+uint32_t emu_address_id(const thread_t *t, const void *pc) {
+  return number_of(pc, -1, t->depth ? t->call[(t->depth < MOST_CALLS ? t->depth : (int)MOST_CALLS) - 1] : 0);
 }
 
 static const char *base_name(const char *path) {
@@ -102,35 +108,59 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* Asks addr2line, which comes with every gcc; costs milliseconds, and happens only for findings. */
-static void address_text(const void *pc, char *text, size_t size) {
+/* Lines that are not the kernel's own: the wrappers, the emulator, the standard library. */
+static bool is_plumbing(const std::string &line) {
+  return line.find('?') != line.npos || line.find("common/ptx/") != line.npos ||
+         line.find("common/emu/") != line.npos || line.find("/c++/") != line.npos;
+}
+
+/* The source lines of an address and of the calls that led to it, innermost first: "a.cuh:71 (called at b.cu:283, :390)". Asks
+ * addr2line, which comes with every gcc; costs milliseconds, and happens only for findings. */
+static std::string address_text(const std::vector<const void *> &pcs) {
   Dl_info info;
-  snprintf(text, size, "address %p", pc);
-  if (!dladdr(pc, &info) || !info.dli_fname) return;
-  char command[600], line[400];
-  uintptr_t offset = (uintptr_t)pc - (uintptr_t)info.dli_fbase - 1; /* the call, not what follows it */
-  snprintf(command, sizeof command, "addr2line -e '%s' 0x%lx 2>/dev/null", info.dli_fname,
-           (unsigned long)offset);
-  FILE *f = popen(command, "r");
-  if (!f) return;
-  if (fgets(line, sizeof line, f) && line[0] != '?') {
-    line[strcspn(line, "\n (")] = 0;
-    snprintf(text, size, "%s", base_name(line));
+  char text[600];
+  snprintf(text, sizeof text, "address %p", pcs[0]);
+  std::string result = text;
+  if (!dladdr(pcs[0], &info) || !info.dli_fname) return result;
+  std::string command = std::string("addr2line -i -e '") + info.dli_fname + "'";
+  for (const void *pc : pcs) { /* the call, not what follows it */
+    snprintf(text, sizeof text, " 0x%lx", (unsigned long)((uintptr_t)pc - (uintptr_t)info.dli_fbase - 1));
+    command += text;
+  }
+  FILE *f = popen((command + " 2>/dev/null").c_str(), "r");
+  if (!f) return result;
+  std::string last, file;
+  int shown = 0;
+  while (fgets(text, sizeof text, f)) {
+    text[strcspn(text, "\n (")] = 0;
+    std::string line = base_name(text);
+    if (is_plumbing(text) || line == last) continue;
+    last = line;
+    const size_t colon = line.find(':');
+    const bool same_file = colon != line.npos && line.substr(0, colon) == file;
+    file = line.substr(0, colon);
+    result = shown == 0 ? line
+                        : result + (shown == 1 ? " (called at " : ", ") + line.substr(same_file ? colon : 0);
+    shown++;
   }
   pclose(f);
+  return shown > 1 ? result + ")" : result;
 }
 
 const char *emu_place_text(uint32_t place, char *text, size_t size) {
-  place_key_t key;
-  {
-    std::lock_guard<std::mutex> guard(lock);
-    key = place < places.size() ? places[place] : places[0];
-  }
-  if (!key.what)
+  static std::map<uint32_t, std::string> known;
+  std::lock_guard<std::mutex> guard(lock);
+  const place_key_t key = place < places.size() ? places[place] : places[0];
+  if (!key.what) {
     snprintf(text, size, "an unknown place");
-  else if (key.line >= 0)
+  } else if (key.line >= 0) {
     snprintf(text, size, "%s:%d", base_name((const char *)key.what), key.line);
-  else
-    address_text(key.what, text, size);
+  } else {
+    std::string &answer = known[place];
+    std::vector<const void *> pcs;
+    for (uint32_t p = place; answer.empty() && p; p = places[p].caller) pcs.push_back(places[p].what);
+    if (answer.empty()) answer = address_text(pcs);
+    snprintf(text, size, "%s", answer.c_str());
+  }
   return text;
 }
