@@ -178,7 +178,7 @@ static void infinity(const subject_t *s, const instance_t *i, report_t *r) {
 /* A query that sees keys, but whose logits are all -inf, is a row without keys: O = 0, LSE = -inf, and it adds
  * nothing to any gradient, not even 0 times its own infinity. */
 static void all_minus_infinity(const subject_t *s, const instance_t *i, bool backward, report_t *r) {
-  if (slack(s)) return;
+  if (backward && slack(s)) return; /* dS = 0 times Q = -inf */
   fa_tensors_t t;
   if (!make_instance(s, i, backward, &t, r)) return;
   const fa_problem_t *p = &t.host;

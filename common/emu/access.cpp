@@ -37,10 +37,10 @@ static void access(void *p, int bytes, bool write, const void *pc) {
   thread_t *t = emu_worker->current;
   if ((uintptr_t)p - (uintptr_t)t->fiber.stack < t->fiber.size) return;
   if (!emu_is_shared(t, p) && !emu_in_region(p) && !emu_in_arena(emu_worker, p)) {
-    if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, emu_address_id(pc));
+    if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, emu_address_id(t, pc));
     return;
   }
-  uint32_t place = emu_address_id(pc);
+  uint32_t place = emu_address_id(t, pc);
   if ((uintptr_t)p % (unsigned)bytes) {
     char who[80], here[200];
     emu_thread_text(t, who, sizeof who);
@@ -52,25 +52,24 @@ static void access(void *p, int bytes, bool write, const void *pc) {
   if (emu_settings()->requests) emu_request(t, p, bytes, pc);
 }
 
-#define PC __builtin_extract_return_addr(__builtin_return_address(0))
 #define HOOKS(n)                                                                                             \
   extern "C" void __tsan_read##n(void *p) {                                                                  \
-    access(p, n, false, PC);                                                                                 \
+    access(p, n, false, EMU_PC);                                                                             \
   }                                                                                                          \
   extern "C" void __tsan_write##n(void *p) {                                                                 \
-    access(p, n, true, PC);                                                                                  \
+    access(p, n, true, EMU_PC);                                                                              \
   }                                                                                                          \
   extern "C" void __tsan_unaligned_read##n(void *p) {                                                        \
-    access(p, n, false, PC);                                                                                 \
+    access(p, n, false, EMU_PC);                                                                             \
   }                                                                                                          \
   extern "C" void __tsan_unaligned_write##n(void *p) {                                                       \
-    access(p, n, true, PC);                                                                                  \
+    access(p, n, true, EMU_PC);                                                                              \
   }                                                                                                          \
   extern "C" void __tsan_volatile_read##n(void *p) {                                                         \
-    access(p, n, false, PC);                                                                                 \
+    access(p, n, false, EMU_PC);                                                                             \
   }                                                                                                          \
   extern "C" void __tsan_volatile_write##n(void *p) {                                                        \
-    access(p, n, true, PC);                                                                                  \
+    access(p, n, true, EMU_PC);                                                                              \
   }
 HOOKS(1)
 HOOKS(2)
@@ -83,28 +82,38 @@ static void range(void *p, size_t bytes, bool write, const void *pc) {
   if (!emu_worker || !emu_settings()->races) return;
   thread_t *t = emu_worker->current;
   if ((uintptr_t)p - (uintptr_t)t->fiber.stack < t->fiber.size) return;
-  touch(t, p, (int)bytes, write, emu_address_id(pc));
+  touch(t, p, (int)bytes, write, emu_address_id(t, pc));
 }
 extern "C" void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
-  range((void *)from, bytes, false, PC);
-  range(to, bytes, true, PC);
+  range((void *)from, bytes, false, EMU_PC);
+  range(to, bytes, true, EMU_PC);
   return memcpy(to, from, bytes);
 }
 extern "C" void *__tsan_memset(void *to, int value, size_t bytes) {
-  range(to, bytes, true, PC);
+  range(to, bytes, true, EMU_PC);
   return memset(to, value, bytes);
 }
 extern "C" void __tsan_read_range(void *p, size_t bytes) {
-  range(p, bytes, false, PC);
+  range(p, bytes, false, EMU_PC);
 }
 extern "C" void __tsan_write_range(void *p, size_t bytes) {
-  range(p, bytes, true, PC);
+  range(p, bytes, true, EMU_PC);
 }
 extern "C" void __tsan_init(void) {}
+/* A function that was not inlined: pc is behind its call. A finding shows the calls that led to its places. */
 extern "C" void __tsan_func_entry(void *pc) {
-  (void)pc;
+  thread_t *t = emu_worker ? emu_worker->current : NULL;
+  if (!t || !emu_settings()->races) return;
+  if (t->depth < MOST_CALLS) {
+    uint32_t place = emu_address_id(t, pc);
+    t->call[t->depth] = place;
+  }
+  t->depth++;
 }
-extern "C" void __tsan_func_exit(void) {}
+extern "C" void __tsan_func_exit(void) {
+  thread_t *t = emu_worker ? emu_worker->current : NULL;
+  if (t && t->depth) t->depth--;
+}
 extern "C" void __tsan_vptr_update(void **slot, void *value) {
   (void)slot, (void)value;
 }
@@ -113,7 +122,7 @@ extern "C" void __tsan_vptr_read(void **slot) {
 }
 
 /* Loads and stores that a wrapper makes in one piece. */
-static void wide(const void *p, int bytes, bool write, emu_place_t here) {
+static void wide(const void *p, int bytes, bool write, emu_place_t here, const void *pc) {
   if (!emu_settings()->races) return;
   thread_t *t = current_thread();
   if ((uintptr_t)p % (unsigned)bytes) {
@@ -123,33 +132,34 @@ static void wide(const void *p, int bytes, bool write, emu_place_t here) {
       emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s:%d", who, bytes,
                write ? "store" : "load", p, bytes, here.file, here.line);
   }
-  if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, emu_place_id(here));
-  if (!touch(t, p, bytes, write, emu_place_id(here))) {
-    emu_touch_global(t, p, bytes, write, false, EMU_WARP,
-                     emu_place_id(here)); /* which it is not: that is the finding */
+  const uint32_t place = emu_address_id(t, pc);
+  if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, place);
+  if (!touch(t, p, bytes, write, place)) {
+    emu_touch_global(t, p, bytes, write, false, EMU_WARP, place); /* which it is not: that is the finding */
     return;
   }
   emu_request(t, p, bytes, here.file + here.line);
 }
 
 void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here) {
-  wide(from, bytes, false, here);
+  wide(from, bytes, false, here, EMU_PC);
   memcpy(registers, from, (size_t)bytes);
 }
 
 void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here) {
-  wide(to, bytes, true, here);
+  wide(to, bytes, true, here, EMU_PC);
   memcpy(to, registers, (size_t)bytes);
 }
 
 /* --- atomics: they meet other blocks, so another SM may run before each ------------------------------ */
 
-template <class T> static T atomic_add(T *p, T x, emu_place_t here) {
+template <class T> static T atomic_add(T *p, T x, const void *pc) {
   thread_t *t = current_thread();
+  uint32_t place = emu_address_id(t, pc);
   if (emu_is_shared(t, p)) {
-    emu_touch_shared(t, p, sizeof x, true, EMU_WARP, emu_place_id(here));
+    emu_touch_shared(t, p, sizeof x, true, EMU_WARP, place);
   } else {
-    emu_touch_global(t, p, sizeof x, true, true, EMU_WARP, emu_place_id(here));
+    emu_touch_global(t, p, sizeof x, true, true, EMU_WARP, place);
     emu_worker->count->hbm_read += sizeof x;
   }
   T old = *p, sum;
@@ -158,8 +168,10 @@ template <class T> static T atomic_add(T *p, T x, emu_place_t here) {
   return old;
 }
 float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here) {
-  return atomic_add(p, x, here);
+  (void)here;
+  return atomic_add(p, x, EMU_PC);
 }
 int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here) {
-  return atomic_add(p, x, here);
+  (void)here;
+  return atomic_add(p, x, EMU_PC);
 }

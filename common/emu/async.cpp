@@ -23,6 +23,7 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
                who, bytes, bytes, here.file, here.line);
   }
   if (emu_settings()->races) {
+    place = emu_address_id(t, EMU_PC);
     if (valid) emu_touch_global(t, global, valid, false, false, EMU_CP_ASYNC, place);
     emu_touch_shared(t, shared, bytes, true, EMU_CP_ASYNC, place);
     emu_request(t, shared, bytes, here.file + here.line);
@@ -51,7 +52,9 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
 
 void fa_emu_cp_async_commit(emu_place_t here) {
   fa_emu_needs(80, "cp.async.commit_group", here);
-  current_thread()->cp_group++;
+  thread_t *t = current_thread();
+  t->committed = emu_address_id(t, EMU_PC);
+  t->cp_group++;
 }
 
 /* All but the `pending` youngest groups have landed. An open group is not one of them, except for pending < 0

@@ -16,7 +16,8 @@ enum {
   AGENTS = 2 * MAX_WARPS, /* each warp, and each warp's cp.async unit */
   SHARED_MAX = 227 * 1024,
   SHARED_STRIDE = 256 * 1024,
-  BARRIERS = 16
+  BARRIERS = 16,
+  MOST_CALLS = 12 /* of functions within functions; deeper ones are shown as if they were here */
 };
 
 /* --- who did what: one 64-bit record ---------------------------------------------------------------
@@ -50,6 +51,10 @@ struct thread_t {
   int barrier;
   /* cp.async: number of the open group; groups up to here are waited for; the last group with a copy in it */
   uint32_t cp_group, cp_landed, cp_last;
+  uint32_t committed; /* place of the last commit */
+  /* The functions that it is in and the compiler did not inline: where each was called, as a place. */
+  int depth;
+  uint32_t call[MOST_CALLS];
 };
 
 /* A copy that was issued and has not landed. */
@@ -152,8 +157,10 @@ void emu_block_thread(const char *waits, emu_place_t place);
 void emu_make_ready(warp_t *w, uint32_t lanes);
 
 /* --- happens-before and bounds: race.cpp ------------------------------------------------------------ */
-uint32_t emu_place_id(emu_place_t place); /* for wrappers */
-uint32_t emu_address_id(const void *pc);  /* for plain loads and stores */
+uint32_t emu_place_id(emu_place_t place);
+/* For loads, stores and copies: the address behind the call of the emulator, with the calls that led there. */
+uint32_t emu_address_id(const thread_t *t, const void *pc);
+#define EMU_PC __builtin_extract_return_addr(__builtin_return_address(0))
 enum emu_agent_t { EMU_WARP, EMU_CP_ASYNC };
 void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place);
 void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, emu_agent_t agent,
@@ -204,8 +211,8 @@ bool emu_is_new(const char *code, uint64_t key);
 void emu_find(const char *code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void emu_findings_clear(void);
 int emu_finding_count(void);
-/* The most telling of them: a missing barrier shows as a read of what was never written and as a race, and the race
- * names both sides. */
+/* The most telling of them: a missing barrier or wait shows as a race and also as a read of what was never written, or
+ * as a copy outstanding at the end, and the race names both sides. */
 const char *emu_main_finding(void);
 const char *emu_place_text(uint32_t place, char *text, size_t size);
 void emu_thread_text(const thread_t *t, char *text, size_t size);

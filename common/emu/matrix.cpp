@@ -10,6 +10,7 @@ struct move_t {
   bool transposed;
   char *row;
   emu_place_t here;
+  uint32_t place; /* lane 0's */
 };
 
 /* Lane 8m+i holds the address of row i of matrix m. Register m of lane l is row l/4, columns 2(l%4) and the next of
@@ -18,7 +19,7 @@ static void move_matrices(warp_t *w, bool store) {
   move_t *lane[WARP];
   for (int l = 0; l < WARP; l++) lane[l] = (move_t *)w->argument[l];
   int matrices = lane[0]->matrices;
-  uint32_t place = emu_place_id(lane[0]->here);
+  uint32_t place = lane[0]->place;
   for (int l = 0; l < 8 * matrices; l++) {
     thread_t *t = w->thread + l;
     if ((uintptr_t)lane[l]->row % 16 || !emu_is_shared(t, lane[l]->row)) {
@@ -60,15 +61,20 @@ static void store_matrices(warp_t *w) {
   move_matrices(w, true);
 }
 
+static uint32_t place_of_warp(const void *pc) {
+  const thread_t *t = current_thread();
+  return t->lane || !emu_settings()->races ? 0 : emu_address_id(t, pc);
+}
+
 void fa_emu_ldmatrix(uint32_t *r, int matrices, bool transposed, const void *row, emu_place_t here) {
   fa_emu_needs(75, "ldmatrix", here);
-  move_t m = {r, matrices, transposed, (char *)row, here};
+  move_t m = {r, matrices, transposed, (char *)row, here, place_of_warp(EMU_PC)};
   emu_together("ldmatrix", load_matrices, &m, here);
 }
 
 void fa_emu_stmatrix(const uint32_t *r, int matrices, bool transposed, void *row, emu_place_t here) {
   fa_emu_needs(90, "stmatrix", here);
-  move_t m = {(uint32_t *)r, matrices, transposed, (char *)row, here};
+  move_t m = {(uint32_t *)r, matrices, transposed, (char *)row, here, place_of_warp(EMU_PC)};
   emu_together("stmatrix", store_matrices, &m, here);
 }
 

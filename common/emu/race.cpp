@@ -69,16 +69,29 @@ static const char *agent_text(record_t r, bool several, char *text, size_t size)
   return text;
 }
 
+/* What would put the two in order. */
+static const char *mend(record_t old, record_t now) {
+  if (old.block && old.block != now.block) return "blocks of one launch never are";
+  if (old.agent >= MAX_WARPS) {
+    const warp_t *w = &current_thread()->warp->block->warp[old.agent - MAX_WARPS];
+    if (w->thread[old.lane].cp_landed < old.epoch)
+      return "a wait for the copy belongs between them, and a barrier behind it";
+  }
+  return old.agent % MAX_WARPS == now.agent % MAX_WARPS ? "__syncwarp or a barrier belongs between them"
+                                                        : "a barrier belongs between them";
+}
+
 static void race(const char *where, record_t old, bool old_write, record_t now, bool write) {
   const char *code = old.agent >= MAX_WARPS || now.agent >= MAX_WARPS ? "E05" : "E04";
   if (!emu_is_new(code, (uint64_t)old.place << 32 | now.place)) return;
   char here[200], there[200], a[64], b[64], block[48] = "";
   if (old.block && old.block != now.block)
     snprintf(block, sizeof block, "block %u ", (unsigned)old.block - 1);
-  emu_find(code, "data race in %s, kernel %s: %s at %s (%s) and %s at %s (%s%s) are not ordered", where,
-           emu_worker->launch->kernel, write ? "write" : "read",
-           emu_place_text((uint32_t)now.place, here, sizeof here), agent_text(now, false, a, sizeof a),
-           old_write ? "write" : "read", emu_place_text((uint32_t)old.place, there, sizeof there), block,
+  /* The places come first: a test that fails has room for a line only. */
+  emu_find(code, "data race in %s: %s at %s and %s at %s are not ordered: %s (kernel %s, %s and %s%s)", where,
+           write ? "write" : "read", emu_place_text((uint32_t)now.place, here, sizeof here),
+           old_write ? "write" : "read", emu_place_text((uint32_t)old.place, there, sizeof there),
+           mend(old, now), emu_worker->launch->kernel, agent_text(now, false, a, sizeof a), block,
            agent_text(old, !old_write && old.atomic, b, sizeof b));
 }
 

@@ -21,11 +21,11 @@ static std::vector<std::string> findings; /* of this launch */
 static std::set<std::pair<std::string, uint64_t>> said;
 static int printed;
 
-enum { MOST_PRINTED = 40 };
+enum { MOST_PRINTED = 40, MOST_OF_A_LAUNCH = 40 };
 
 bool emu_is_new(const char *code, uint64_t key) {
   std::lock_guard<std::mutex> guard(lock);
-  return said.insert({code, key}).second;
+  return findings.size() < MOST_OF_A_LAUNCH && said.insert({code, key}).second;
 }
 
 void emu_find(const char *code, const char *format, ...) {
@@ -55,6 +55,8 @@ int emu_finding_count(void) {
 const char *emu_main_finding(void) {
   std::lock_guard<std::mutex> guard(lock);
   for (const std::string &f : findings)
+    if (!f.compare(0, 5, "[E04]") || !f.compare(0, 5, "[E05]")) return f.c_str();
+  for (const std::string &f : findings)
     if (f.compare(0, 5, "[E08]")) return f.c_str();
   return findings.empty() ? "" : findings[0].c_str();
 }
@@ -64,41 +66,45 @@ void emu_thread_text(const thread_t *t, char *text, size_t size) {
            t->self.thread.x, t->warp->index, t->lane);
 }
 
-/* --- places: small numbers for (file, line) and for code addresses ---------------------------------- */
+/* --- places: small numbers for (file, line) and for code addresses ----------------------------------
+ * An address has the calls that led to it: the number of the place of the innermost call, which has one in turn. */
 
 struct place_key_t {
   const void *what; /* the file's name, or the address */
   int line;
-  bool operator<(const place_key_t &o) const { return what != o.what ? what < o.what : line < o.line; }
+  uint32_t caller;
+  bool operator<(const place_key_t &o) const {
+    return what != o.what ? what < o.what : line != o.line ? line < o.line : caller < o.caller;
+  }
 };
 static std::map<place_key_t, uint32_t> numbers;
 static std::vector<place_key_t> places(1); /* number 0: unknown */
 enum { PLACE_LIMIT = (1 << 14) - 1 };
 
-static uint32_t number_of(const void *what, int line) {
+static uint32_t number_of(const void *what, int line, uint32_t caller) {
   struct slot_t {
     const void *what;
     int line;
-    uint32_t number;
+    uint32_t caller, number;
   };
   static __thread slot_t cache[1024];
-  slot_t *c = &cache[((uintptr_t)what * 31 + (uintptr_t)line * 7) >> 1 & 1023];
-  if (c->number && c->what == what && c->line == line) return c->number;
+  slot_t *c = &cache[((uintptr_t)what * 31 + (uintptr_t)line * 7 + caller * 13) >> 1 & 1023];
+  if (c->number && c->what == what && c->line == line && c->caller == caller) return c->number;
   std::lock_guard<std::mutex> guard(lock);
-  uint32_t &n = numbers[{what, line}];
+  uint32_t &n = numbers[{what, line, caller}];
   if (!n && places.size() < PLACE_LIMIT) {
     n = (uint32_t)places.size();
-    places.push_back({what, line});
+    places.push_back({what, line, caller});
   }
-  *c = {what, line, n};
+  *c = {what, line, caller, n};
   return n;
 }
 
 uint32_t emu_place_id(emu_place_t place) {
-  return number_of(place.file, place.line);
+  return number_of(place.file, place.line, 0);
 }
-uint32_t emu_address_id(const void *pc) {
-  return number_of(pc, -1);
+uint32_t emu_address_id(const thread_t *t, const void *pc) {
+  return number_of(pc, -1, t->depth ? t->call[(t->depth < MOST_CALLS ? t->depth : (int)MOST_CALLS) - 1] : 0);
 }
 
 static const char *base_name(const char *path) {
@@ -106,61 +112,95 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* The first line that addr2line prints. It comes with every gcc, costs milliseconds, and is asked for findings only.
- * No shell in between: a path may hold quotes, spaces and anything else. */
-static bool ask_addr2line(const char *program, uintptr_t offset, char *line, int size) {
-  char address[32];
-  snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
-  const char *words[] = {"addr2line", "-e", program, address, NULL};
+/* What addr2line says of some addresses, with inlined calls. It comes with every gcc, costs milliseconds, and is asked for
+ * findings only. No shell in between: a path may hold quotes, spaces and anything else. */
+static std::vector<std::string> ask_addr2line(const char *program,
+                                              const std::vector<std::string> &addresses) {
+  std::vector<std::string> lines;
+  std::vector<const char *> words = {"addr2line", "-i", "-e", program};
+  for (const std::string &a : addresses) words.push_back(a.c_str());
+  words.push_back(NULL);
   int ends[2];
-  if (pipe(ends)) return false;
+  if (pipe(ends)) return lines;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_addclose(&actions, ends[0]);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   pid_t child;
-  bool started = posix_spawnp(&child, words[0], &actions, NULL, (char *const *)words, environ) == 0;
+  bool started = posix_spawnp(&child, words[0], &actions, NULL, (char *const *)words.data(), environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   FILE *f = fdopen(ends[0], "r");
-  bool read = f && fgets(line, size, f);
+  char line[4096];
+  while (f && fgets(line, sizeof line, f)) {
+    char *more = strstr(line, " (discriminator");
+    if (more) *more = 0;
+    line[strcspn(line, "\n")] = 0;
+    lines.push_back(line);
+  }
   if (f)
     fclose(f);
   else
     close(ends[0]);
   if (started) waitpid(child, NULL, 0);
-  return started && read;
+  return lines;
 }
 
-static void address_text(const void *pc, char *text, size_t size) {
+/* Lines that are not the kernel's own: the wrappers, the emulator, the standard library. */
+static bool is_plumbing(const std::string &line) {
+  return line.find('?') != line.npos || line.find("common/ptx/") != line.npos ||
+         line.find("common/emu/") != line.npos || line.find("/c++/") != line.npos;
+}
+
+/* The source lines of an address and of the calls that led to it, innermost first: "a.cuh:71 (called at b.cu:283, :390)". Asks
+ * addr2line, which comes with every gcc; costs milliseconds, and happens only for findings. */
+static std::string address_text(const std::vector<const void *> &pcs) {
   Dl_info info;
-  char line[4096];
-  snprintf(text, size, "address %p", pc);
-  if (!dladdr(pc, &info) || !info.dli_fname) return;
-  uintptr_t offset = (uintptr_t)pc - (uintptr_t)info.dli_fbase - 1; /* the call, not what follows it */
+  char text[64];
+  snprintf(text, sizeof text, "address %p", pcs[0]);
+  std::string result = text;
+  if (!dladdr(pcs[0], &info) || !info.dli_fname) return result;
   char self[PATH_MAX] = "";
   const char *program = info.dli_fname;
   /* The main program's name is what it was called by, perhaps found through PATH. */
   if (access(program, R_OK) && readlink("/proc/self/exe", self, sizeof self - 1) > 0) program = self;
-  if (!ask_addr2line(program, offset, line, sizeof line) || line[0] == '?') return;
-  char *more = strstr(line, " (discriminator");
-  if (more) *more = 0;
-  line[strcspn(line, "\n")] = 0;
-  snprintf(text, size, "%s", base_name(line));
+  std::vector<std::string> addresses;
+  for (const void *pc : pcs) { /* the call, not what follows it */
+    snprintf(text, sizeof text, "0x%llx",
+             (unsigned long long)((uintptr_t)pc - (uintptr_t)info.dli_fbase - 1));
+    addresses.push_back(text);
+  }
+  std::string last, file;
+  int shown = 0;
+  for (const std::string &path : ask_addr2line(program, addresses)) {
+    const std::string line = base_name(path.c_str());
+    if (is_plumbing(path) || line == last) continue;
+    last = line;
+    const size_t colon = line.rfind(':');
+    const bool same_file = colon != line.npos && line.substr(0, colon) == file;
+    file = line.substr(0, colon);
+    result = shown == 0 ? line
+                        : result + (shown == 1 ? " (called at " : ", ") + line.substr(same_file ? colon : 0);
+    shown++;
+  }
+  return shown > 1 ? result + ")" : result;
 }
 
 const char *emu_place_text(uint32_t place, char *text, size_t size) {
-  place_key_t key;
-  {
-    std::lock_guard<std::mutex> guard(lock);
-    key = place < places.size() ? places[place] : places[0];
-  }
-  if (!key.what)
+  static std::map<uint32_t, std::string> known;
+  std::lock_guard<std::mutex> guard(lock);
+  const place_key_t key = place < places.size() ? places[place] : places[0];
+  if (!key.what) {
     snprintf(text, size, "an unknown place");
-  else if (key.line >= 0)
+  } else if (key.line >= 0) {
     snprintf(text, size, "%s:%d", base_name((const char *)key.what), key.line);
-  else
-    address_text(key.what, text, size);
+  } else {
+    std::string &answer = known[place];
+    std::vector<const void *> pcs;
+    for (uint32_t p = place; answer.empty() && p; p = places[p].caller) pcs.push_back(places[p].what);
+    if (answer.empty()) answer = address_text(pcs);
+    snprintf(text, size, "%s", answer.c_str());
+  }
   return text;
 }

@@ -111,9 +111,11 @@ static void thread_main(void) {
   warp_t *warp = me->warp;
   block_t *b = warp->block;
   if (me->cp_last > me->cp_landed) {
-    char who[80];
+    char who[80], where[200];
     emu_thread_text(me, who, sizeof who);
-    if (emu_is_new("E10", 0)) emu_find("E10", "%s ended while its cp.async copies were still under way", who);
+    if (emu_is_new("E10", 0))
+      emu_find("E10", "%s ended without waiting for its last cp.async copies: group committed at %s", who,
+               me->cp_group > 1 ? emu_place_text(me->committed, where, sizeof where) : "no place");
   }
   me->done = true;
   warp->alive &= ~(1u << me->lane);
@@ -291,6 +293,7 @@ static bool start_block(worker_t *w, block_t *b, int64_t index) {
       t->waits = NULL;
       t->cp_group = 1;
       t->cp_landed = t->cp_last = 0;
+      t->depth = 0;
     }
   }
   return true;
