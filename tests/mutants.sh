@@ -1,18 +1,22 @@
 #!/bin/sh
-# mutants.sh STAGE [NAME] - tests the tests: every bug of tests/mutants/STAGE.mut is put into a copy of the
-# tree, built, and must make the stage's tests fail. A bug that does not build, or whose line is no longer
-# there, is an error too: it would prove nothing.
+# mutants.sh STAGE [NAME | --sample] - tests the tests: every bug of tests/mutants/STAGE.mut is put into a
+# copy of the tree, built, and must make the stage's tests fail. A bug that does not build, or whose line is
+# no longer there, is an error too: it would prove nothing. mutants.py does the same and more, with Python.
 #
-# A .mut file holds blocks of five lines (blank lines and lines with # between them):
+# A .mut file holds blocks of five to seven lines (blank lines and lines with # between them):
 #   name: tiled-not-rescaled
 #   file: 02_tiled_cpu/tiled.c
 #   what: O keeps its weight when a later block raises the maximum
+#   try: forward.tiled/oblong     FA_CASE text of the tests that run first; without it all run
+#   sample: yes                   part of `make check`, which leaves it out where its line was changed
 #   old: the line, without its indentation; it must be in the file exactly once
 #   new: what takes its place (may be empty)
 set -u
 stage=$1 only=${2:-${MUTANT:-}}
 list=tests/mutants/$stage.mut
 tree=build/mutants/$stage
+sample=
+[ "$only" = --sample ] && sample=yes only= tree=$tree.sample
 [ -f "$list" ] || { echo "mutants: $list does not exist" >&2; exit 2; }
 rm -rf "$tree"
 mkdir -p "$tree/build"
@@ -23,7 +27,7 @@ for part in build/obj build/tests build/flags build/check.cflags build/check.lib
 done
 
 # A bug is killed by a check that passes without it.
-if [ -z "$only" ]; then
+if [ -z "$only$sample" ]; then
   log=$tree/log
   make -C "$tree" --no-print-directory "build/tests/check_$stage" > "$log" 2>&1 &&
     (cd "$tree" && FA_FAIL_FAST=1 "build/tests/check_$stage") > "$log" 2>&1 || {
@@ -36,9 +40,16 @@ fi
 killed=0 survived=0 broken=0
 field() { printf '%s\n' "$block" | sed -n "s/^$1: \{0,1\}//p"; }
 
+# Do the tests with this text in their name pass?
+passes() (
+  cd "$tree" && unset FA_TOTALS FA_STEP FA_DEVICE FA_SLOW FA_SAN &&
+    FA_CASE=$1 FA_FAIL_FAST=1 timeout 600 "build/tests/check_$stage" > log 2>&1
+)
+
 run_mutant() {
   name=$(field name) file=$(field file) what=$(field what)
   [ -z "$only" ] || [ "$only" = "$name" ] || return 0
+  [ "$sample" = "$(field sample)" ] || [ -z "$sample" ] || return 0
   cp -p "$file" "$tree/$file.good"
   OLD=$(field old) NEW=$(field new) awk '
     BEGIN { old = ENVIRON["OLD"]; new = ENVIRON["NEW"] }
@@ -46,16 +57,17 @@ run_mutant() {
     line == old { print indent new; found++; next }
     { print }
     END { exit found != 1 }' "$file" > "$tree/$file" || {
+    mv "$tree/$file.good" "$tree/$file"
+    [ -z "$sample" ] || { echo "$name: not run: $file is not as it was"; return 0; }
     broken=$((broken + 1))
     printf '%-34s BROKEN    its line is not exactly once in %s\n' "$name" "$file"
-    mv "$tree/$file.good" "$tree/$file"
     return 0
   }
   log=$tree/log
   if ! make -C "$tree" --no-print-directory WERROR=0 "build/tests/check_$stage" > "$log" 2>&1; then
     broken=$((broken + 1))
     printf '%-34s BROKEN    does not build: %s\n' "$name" "$(grep -m1 error "$log")"
-  elif (cd "$tree" && FA_FAIL_FAST=1 timeout 600 "build/tests/check_$stage") > "$log" 2>&1; then
+  elif { [ -z "$(field try)" ] || passes "$(field try)"; } && passes ''; then
     survived=$((survived + 1))
     printf '%-34s SURVIVED  %s\n' "$name" "$what"
   else
@@ -84,4 +96,7 @@ while IFS= read -r line || [ -n "$line" ]; do
   esac
 done < "$list"
 echo "mutants of $stage: $killed killed, $survived survived, $broken broken"
-[ "$survived" = 0 ] && [ "$broken" = 0 ] && [ "$killed" -gt 0 ]
+if [ -n "$sample" ] && [ -n "${FA_TOTALS:-}" ]; then
+  echo "mutants_$stage $((killed + survived + broken)) 1 $((survived + broken)) 0" >> "$FA_TOTALS"
+fi
+[ "$survived" = 0 ] && [ "$broken" = 0 ] && { [ -n "$sample" ] || [ "$killed" -gt 0 ]; }
