@@ -58,9 +58,8 @@ static __global__ void __launch_bounds__(PAPER_THREADS)
 
     for (int i0 = first_query(s, j0) / Br * Br; i0 < s.queries; i0 += Br) {
       const bool last = j0 / Bc == last_key(s, i0, Br) / Bc;
-      __syncthreads(); /* the step before has read S, keep and add */
       load_block<T, D>(sram.Q, head_of<T>(p.q, b, h), p.q.stride_row, i0, 0, s.queries);
-      __syncthreads(); /* K_j, V_j and Q_i are complete */
+      __syncthreads(); /* K_j, V_j and Q_i are complete; the step before has read S, keep and add */
 
       /* S_ij = tau Q_i K_j^T, -inf where the query may not look */
       float x[Br / 16][Bc / 16] = {};

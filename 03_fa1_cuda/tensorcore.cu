@@ -275,10 +275,11 @@ static __global__ void __launch_bounds__(32 * FORWARD_WARPS, 2)
   for (int j0 = 0; j0 < shape.keys; j0 += Bc) {
     const int loaded = min_of(Bc, (shape.keys - j0 + FORWARD_CHUNK - 1) / FORWARD_CHUNK * FORWARD_CHUNK);
     const int begin = first_query(shape, j0) / S::ROWS;
-    /* A tile belongs to the same warp in every block: what it reads of O, m and l is what it wrote itself. */
-    int tile = begin + (warp - begin % FORWARD_WARPS + FORWARD_WARPS) % FORWARD_WARPS;
+    int tile = begin + warp;
 
-    __syncthreads(); /* all warps are done with the block before: K and V may be overwritten */
+    /* All warps are done with the block before: K and V may be overwritten, and what they wrote of O, m and l may be
+     * read, by whichever warp has the tile now. */
+    __syncthreads();
     const int kv_head = (int)fa_kv_head(&p, not_ahead(h));
     copy_rows(K, loaded, (const T *)p.k.data + fa_row(&p.k, b, kv_head, 0), p.k.stride_row, j0, 0, shape.keys,
               access.aligned, threadIdx.x, S::THREADS);
