@@ -24,7 +24,7 @@ template <class T, int D> struct forward_sram_t {
 };
 
 template <class T, int D>
-static __global__ void __launch_bounds__(PAPER_THREADS)
+static __global__ void __launch_bounds__(PAPER_THREADS, 1)
     algorithm_1(const fa_problem_t p, float *O_hbm, float *l_hbm, float *m_hbm) {
   typedef forward_sram_t<T, D> sram_t;
   enum { Bc = sram_t::Bc, Br = sram_t::Br, LANES = PAPER_THREADS / Br }; /* LANES threads share a row of S */

@@ -41,7 +41,7 @@ FA_DEVICE void load_rows(backward_sram_t<T, D> &sram, const T *O, int64_t stride
 }
 
 template <class T, int D>
-static __global__ void __launch_bounds__(PAPER_THREADS) algorithm_4(const fa_problem_t p, float *dQ_hbm) {
+static __global__ void __launch_bounds__(PAPER_THREADS, 1) algorithm_4(const fa_problem_t p, float *dQ_hbm) {
   typedef backward_sram_t<T, D> sram_t;
   enum { Bc = sram_t::Bc, Br = sram_t::Br };
   SHARED_DYN(sram_t, sram);

@@ -89,6 +89,11 @@ static double exponentials(double *s, int64_t n, double m) {
  * are few elements, or where a single outlier rules a row. */
 typedef enum { P_DIVIDED, P_UNDIVIDED, P_EXACT, YARDS } yard_t;
 
+/* In fp32 they are the same but for the last bit. */
+static int ways(const fa_problem_t *p) {
+  return p->dtype == FA_FP32 ? 1 : YARDS;
+}
+
 /* Scratch and results of one row. */
 typedef struct row {
   double *q, *d_o, *p, *ds, *o, *dq; /* p, ds: [keys] */
@@ -161,10 +166,6 @@ static float farther(float a, float b, double right) {
   return !isfinite(a) || (isfinite(b) && fabs(a - right) >= fabs(b - right)) ? a : b;
 }
 
-static float farthest(float a, float b, float c, double right) {
-  return farther(farther(a, b, right), c, right);
-}
-
 /* One allocation for all arrays of a row, so that one test of the pointer suffices. */
 static bool new_row(row_t *r, int64_t keys, int64_t d, int64_t dv) {
   size_t n = (size_t)(2 * d + 2 * dv + 2 * keys), yards = (size_t)(2 * keys + dv + d) * YARDS;
@@ -231,7 +232,7 @@ static void add_to_keys(const head_t *x, const fa_expected_t *e, const fa_proble
     int64_t j = e->keys[t];
     for (int64_t c = 0; c < x->d; c++) a->dk[t * x->d + c] += r->ds[j] * r->q[c];
     for (int64_t c = 0; c < x->dv; c++) a->dv[t * x->dv + c] += r->p[j] * r->d_o[c];
-    for (int way = 0; way < YARDS; way++) {
+    for (int way = 0; way < ways(p); way++) {
       const float ds = p->scale * r->yard[way].ds[j], prob = r->yard[way].p[j];
       for (int64_t c = 0; c < x->d; c++) a->dk_f[way][t * x->d + c] += ds * r->q_f[c];
       for (int64_t c = 0; c < x->dv; c++) a->dv_f[way][t * x->dv + c] += prob * r->d_o_f[c];
@@ -251,24 +252,27 @@ static void do_part(const fa_problem_t *p, const head_t *x, fa_expected_t *e, in
     load_row(p, &p->q, p->dtype, &p->descale_q, b, h, i, d, r->q);
     for (int64_t c = 0; c < d; c++) r->q_f[c] = (float)r->q[c];
     oracle_forward(x, p->scale, n, r);
-    for (int way = 0; way < YARDS; way++) yardstick_forward(x, p, n, r, (yard_t)way);
+    for (int way = 0; way < ways(p); way++) yardstick_forward(x, p, n, r, (yard_t)way);
     if (e->backward) {
       load_row(p, &p->d_o, p->dtype_out, NULL, b, h, i, dv, r->d_o);
       for (int64_t c = 0; c < dv; c++) r->d_o_f[c] = (float)r->d_o[c];
       oracle_backward(x, p->scale, n, r);
-      for (int way = 0; way < YARDS; way++) yardstick_backward(x, p, n, r, (yard_t)way);
+      for (int way = 0; way < ways(p); way++) yardstick_backward(x, p, n, r, (yard_t)way);
       add_to_keys(x, e, p, n, r, a);
     }
     if (!wanted) continue;
     int64_t at = (b * p->heads_q + h) * e->row_count + next;
     e->lse[at] = r->lse;
     memcpy(e->o + at * dv, r->o, (size_t)dv * 8);
-    for (int64_t c = 0; c < dv; c++)
-      e->o_yard[at * dv + c] = farthest(r->yard[0].o[c], r->yard[1].o[c], r->yard[2].o[c], r->o[c]);
+    for (int way = 1; way < ways(p); way++)
+      for (int64_t c = 0; c < dv; c++) r->yard[0].o[c] = farther(r->yard[0].o[c], r->yard[way].o[c], r->o[c]);
+    memcpy(e->o_yard + at * dv, r->yard[0].o, (size_t)dv * 4);
     if (!e->backward) continue;
     memcpy(e->dq + at * d, r->dq, (size_t)d * 8);
-    for (int64_t c = 0; c < d; c++)
-      e->dq_yard[at * d + c] = farthest(r->yard[0].dq[c], r->yard[1].dq[c], r->yard[2].dq[c], r->dq[c]);
+    for (int way = 1; way < ways(p); way++)
+      for (int64_t c = 0; c < d; c++)
+        r->yard[0].dq[c] = farther(r->yard[0].dq[c], r->yard[way].dq[c], r->dq[c]);
+    memcpy(e->dq_yard + at * d, r->yard[0].dq, (size_t)d * 4);
   }
 }
 
@@ -285,8 +289,9 @@ static void hand_in(const fa_problem_t *p, int64_t n, const double *right, float
                     double *out, float *out_yard) {
   for (int64_t c = 0; c < n; c++) {
     out[c] = right[c];
-    out_yard[c] = farthest(fa_round_to(p->dtype, yard[0][c]), fa_round_to(p->dtype, yard[1][c]),
-                           fa_round_to(p->dtype, yard[2][c]), right[c]);
+    out_yard[c] = fa_round_to(p->dtype, yard[0][c]);
+    for (int way = 1; way < ways(p); way++)
+      out_yard[c] = farther(out_yard[c], fa_round_to(p->dtype, yard[way][c]), right[c]);
   }
 }
 

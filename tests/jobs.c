@@ -93,8 +93,8 @@ typedef struct slot {
 #define GPU_TIMEOUT (10 * TEST_TIMEOUT)
 
 /* Largest batch * heads * queries * keys * (d + dv) that is emulated in the quick tier, and with SLOW=1. */
-#define EMULATED_WORK 3000000
-#define EMULATED_WORK_SLOW (6 * EMULATED_WORK)
+#define EMULATED_WORK 2400000
+#define EMULATED_WORK_SLOW (8 * EMULATED_WORK)
 
 enum { MOST_JOBS = 4096 };
 typedef struct job {

@@ -7,9 +7,9 @@
 #include <omp.h>
 #endif
 
-/* Times the same call is repeated; the emulator runs threads in an order of its own each time (EMU_ORDER). */
+/* Times the same call is repeated. In the emulator the order is the same each time; suite_orders.c tries others. */
 static int runs_on(fa_device_t device) {
-  return device == FA_EMU ? 3 : 20;
+  return device == FA_EMU ? 2 : 20;
 }
 
 static bool is_shape(const instance_t *i) {
@@ -40,8 +40,8 @@ static void deterministic(const subject_t *s, bool backward, report_t *r) {
     fa_problem_t p = {.batch = 1,
                       .heads_q = 2,
                       .heads_kv = 2,
-                      .seq_q = s->device == FA_EMU ? 161 : 513,
-                      .seq_k = s->device == FA_EMU ? 161 : 513,
+                      .seq_q = s->device == FA_EMU ? 100 : 513,
+                      .seq_k = s->device == FA_EMU ? 100 : 513,
                       .head_dim = 64,
                       .head_dim_v = 64,
                       .dtype = type_pairs[pair].in,

@@ -147,8 +147,16 @@ void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_age
                   0,
                   agent == EMU_CP_ASYNC ? t->cp_group : own_epoch(t->warp),
                   place};
-  for (shadow_t *s = b->shadow + offset / 2; s <= b->shadow + (offset + (size_t)bytes - 1) / 2; s++)
-    if (write)
+  shadow_t *s = b->shadow + offset / 2, *last = b->shadow + (offset + (size_t)bytes - 1) / 2;
+  const shadow_t known = *s;
+  if (write)
+    note_write(s, now, t);
+  else
+    note_read(s, now, t);
+  for (const shadow_t *first = s++; s <= last; s++)
+    if (!memcmp(s, &known, sizeof known)) /* as usual: then so is the outcome */
+      *s = *first;
+    else if (write)
       note_write(s, now, t);
     else
       note_read(s, now, t);

@@ -64,7 +64,8 @@ FA_DEVICE uint32_t shared_address(const void *p) {
 
 #define FA_KERNEL_NAMESPACE fa_emu
 #define FA_KERNEL_TABLE(name) name##_emu
-#define FA_DEVICE static inline
+/* Inlined as on a GPU: findings then name the calls that led to their place. */
+#define FA_DEVICE static inline __attribute__((always_inline))
 #define FA_PLACE_ONLY EMU_HERE
 #define FA_PLACE , EMU_HERE
 
