@@ -91,9 +91,8 @@ FA_DEVICE void store_state(const forward_warp<T, D> &w, float *o_hbm, row_state_
 }
 
 /* S = Q K^T for 64 keys. */
-template <class T, int D>
-FA_DEVICE void scores(float (&x)[forward_shape<T, D>::TILES][8][4], const forward_warp<T, D> &w,
-                      const row_t<T, D> *K) {
+template <class T, int D, int TILES>
+FA_DEVICE void scores(float (&x)[TILES][8][4], const forward_warp<T, D> &w, const row_t<T, D> *K) {
   typedef forward_shape<T, D> S;
 #pragma unroll
   for (int t = 0; t < S::TILES; t++)
@@ -128,9 +127,9 @@ FA_DEVICE void hide(float (&x)[TILES][8][4], const shape_t &shape, int i0, int c
 }
 
 /* S becomes P~; m and l take in the new keys, and O what its weight in the sum has become. */
-template <class T, int D>
-FA_DEVICE void softmax(float (&x)[forward_shape<T, D>::TILES][8][4], forward_warp<T, D> &w, float scale_log2,
-                       const shape_t &shape, int i0, int c0) {
+template <class T, int D, int TILES>
+FA_DEVICE void softmax(float (&x)[TILES][8][4], forward_warp<T, D> &w, float scale_log2, const shape_t &shape,
+                       int i0, int c0) {
   typedef forward_shape<T, D> S;
   const bool partly = visible(shape, i0) < c0 + FORWARD_CHUNK; /* the first row sees the least */
   if (partly) hide(x, shape, not_ahead(i0), c0, -INFINITY);
@@ -177,9 +176,8 @@ FA_DEVICE void softmax(float (&x)[forward_shape<T, D>::TILES][8][4], forward_war
 }
 
 /* O += P~ V for 64 keys. */
-template <class T, int D>
-FA_DEVICE void accumulate(forward_warp<T, D> &w, const float (&x)[forward_shape<T, D>::TILES][8][4],
-                          const row_t<T, D> *V) {
+template <class T, int D, int TILES>
+FA_DEVICE void accumulate(forward_warp<T, D> &w, const float (&x)[TILES][8][4], const row_t<T, D> *V) {
   typedef forward_shape<T, D> S;
 #pragma unroll
   for (int k = 0; k < FORWARD_CHUNK / 16; k++) {
