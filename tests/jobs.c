@@ -94,7 +94,7 @@ typedef struct slot {
 
 /* Largest batch * heads * queries * keys * (d + dv) that is emulated in the quick tier, and with SLOW=1. */
 #define EMULATED_WORK 2400000
-#define EMULATED_WORK_SLOW (8 * EMULATED_WORK)
+#define EMULATED_WORK_SLOW (2 * EMULATED_WORK)
 
 enum { MOST_JOBS = 4096 };
 typedef struct job {
@@ -210,7 +210,7 @@ static bool its_turn(const property_t *property, const subject_t *s, int step, i
 }
 
 int every(const subject_t *s, int stride) {
-  return s->device == FA_EMU && !env_set("FA_SLOW") ? stride : 1;
+  return s->device == FA_EMU ? stride : 1;
 }
 
 static bool instance_runs(const property_t *property, const subject_t *s, int step, int n) {
@@ -220,7 +220,8 @@ static bool instance_runs(const property_t *property, const subject_t *s, int st
   if (i->row->devices && !(i->row->devices & BIT(s->device))) return false;
   if (!tier_runs(i->row->tier, s->device)) return false;
   if (s->device == FA_EMU && !property->unsupported && !emulated_in_time(property, s, i)) return false;
-  if (every(s, 2) != 1 && !property->unsupported && !i->row->expect && !its_turn(property, s, step, n))
+  if (s->device == FA_EMU && !env_set("FA_SLOW") && !property->unsupported && !i->row->expect &&
+      !its_turn(property, s, step, n))
     return false;
   if (property->wants && !property->wants(i)) return false;
   return asked_for(s, property, i);

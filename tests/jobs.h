@@ -32,7 +32,7 @@ void wrong(report_t *r, const char *format, ...) __attribute__((format(printf, 2
 /* Says that the property cannot be looked at on this machine, and why; shown as not run. */
 void not_run(report_t *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Of a property's many runs, every how-many-th is made: `stride` in the emulator's quick tier, 1 elsewhere. */
+/* Of a property's many runs, every how-many-th is made: `stride` in the emulator, 1 elsewhere. */
 int every(const subject_t *s, int stride);
 
 typedef struct property {
