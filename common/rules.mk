@@ -158,6 +158,7 @@ help:
 	'make bench-peers          the same beside PyTorch (needs PyTorch)' \
 	'make plot                 speed and memory against sequence length (needs gnuplot)' \
 	'make mutants              seeded bugs, all of which the tests must kill' \
+	'make check-orders STAGE=03_fa1_cuda   the emulator in 20 seeded orders of threads and copies' \
 	'make handout STAGE=02_tiled_cpu OUT=dir   a student tree with the solutions taken out' \
 	'make record-golden        tests/golden, what a GPU gives for each wrapper (needs nvcc and a GPU)' \
 	'make lint                 clang-format and cppcheck' \

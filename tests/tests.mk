@@ -63,3 +63,10 @@ $(BUILD)/tests/record_golden: $(call objects,tests/record_golden.c $(EMU_VECTORS
 record-golden: $(BUILD)/tests/record_golden
 	@mkdir -p tests/golden && $<
 .PHONY: record-golden
+
+# Twenty seeded orders of threads and copies beside the late and the early one, for all cases that are emulated.
+.PHONY: check-orders
+check-orders: $(foreach s,$(BUILT),$(BUILD)/tests/check_$(s))
+	@for s in $(BUILT); do \
+		FA_ORDERS=20 FA_CASE=.orders FA_DEVICE=emu CK_TIMEOUT_MULTIPLIER=10 $(BUILD)/tests/check_$$s || bad=1; \
+	done; [ -z "$$bad" ]
