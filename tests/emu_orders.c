@@ -109,25 +109,80 @@ START_TEST(a_barrier_is_one) {
 }
 END_TEST
 
+/* Every order's words of run_peeking, with or without the wait where it belongs. */
+static void peek(const char *order, bool waits, uint32_t found[PEEKS]) {
+  fa_reason_t why = {""};
+  uint32_t *in = zeros(32), *out = zeros(PEEKS);
+  for (int n = 0; n < 32; n++) in[n] = 100 + (uint32_t)n;
+  fa_emu_order(order);
+  quiet_begin();
+  fa_status_t status = run_peeking(waits, in, out, &why);
+  const char *said = quiet_end();
+  ck_assert_msg(status == (waits ? FA_OK : FA_FAILED), "EMU_ORDER=%s: %s", order, why.text);
+  ck_assert_msg(waits ? !*said : strstr(why.text, "[E05]") != NULL, "EMU_ORDER=%s: %s", order, said);
+  memcpy(found, out, PEEKS * sizeof *found);
+  fa_machine_emu.release(in);
+  fa_machine_emu.release(out);
+}
+
+/* Has copy n come at this moment? What is there otherwise is what was there before. */
+static bool has_come(const uint32_t found[PEEKS], int moment, int n) {
+  uint32_t x = found[16 * moment + n];
+  if (x != 100 + 4 * ((uint32_t)n % 8)) ck_assert_uint_eq(x, 0xffffffffu);
+  return x != 0xffffffffu;
+}
+
 /* Before the wait a copy has not come where it is late, and has where it is early; after the wait it has. */
 START_TEST(copies_late_and_early) {
-  fa_reason_t why = {""};
-  for (int o = 0; o < ORDERS; o++) {
-    uint32_t *in = zeros(32), *out = zeros(64);
-    for (int n = 0; n < 32; n++) in[n] = 100 + (uint32_t)n;
-    fa_emu_order(orders[o]);
-    quiet_begin();
-    fa_status_t status = run_peeking(in, out, &why);
-    quiet_end();
-    ck_assert_int_eq(status, FA_FAILED);
-    ck_assert_ptr_nonnull(strstr(why.text, "[E05]"));
-    for (int t = 0; t < 8; t++) {
-      ck_assert_uint_eq(out[32 + t], 100 + 4 * (unsigned)t);
-      if (!strcmp(orders[o], "late")) ck_assert_uint_eq(out[t], 0xffffffffu);
-      if (!strcmp(orders[o], "early")) ck_assert_uint_eq(out[t], 100 + 4 * (unsigned)t);
+  uint32_t found[PEEKS];
+  for (int o = 0; o < 2; o++) {
+    peek(orders[o], false, found);
+    for (int n = 0; n < 16; n++)
+      for (int moment = 0; moment < MOMENTS; moment++)
+        ck_assert_int_eq(has_come(found, moment, n), moment == 2 || !strcmp(orders[o], "early"));
+  }
+}
+END_TEST
+
+/* In seeded orders each comes when it likes: at once, while threads change, or with the wait; and the second group may
+ * be before the first. Once it has come it stays. */
+START_TEST(copies_at_any_moment) {
+  enum { SEEDS = 20 };
+  int since[MOMENTS] = {0}, second_before_first = 0;
+  uint32_t found[PEEKS], again[PEEKS];
+  for (int seed = 1; seed <= SEEDS; seed++) {
+    char order[16];
+    snprintf(order, sizeof order, "%d", seed);
+    peek(order, false, found);
+    peek(order, false, again);
+    ck_assert_mem_eq(found, again, sizeof found);
+    for (int n = 0; n < 16; n++) {
+      int first = 0;
+      ck_assert(has_come(found, MOMENTS - 1, n));
+      while (!has_come(found, first, n)) first++;
+      for (int moment = first; moment < MOMENTS; moment++) ck_assert(has_come(found, moment, n));
+      since[first]++;
+      for (int moment = 0; moment < 2; moment++)
+        second_before_first += n >= 8 && has_come(found, moment, n) && !has_come(found, moment, n - 8);
     }
-    fa_machine_emu.release(in);
-    fa_machine_emu.release(out);
+  }
+  for (int moment = 0; moment < MOMENTS; moment++)
+    ck_assert_msg(since[moment] >= SEEDS, "%d of %d copies came at moment %d", since[moment], 16 * SEEDS,
+                  moment);
+  ck_assert_int_ge(second_before_first, SEEDS);
+}
+END_TEST
+
+/* With the wait where it belongs no order shows. */
+START_TEST(copies_that_are_waited_for) {
+  uint32_t late[PEEKS], found[PEEKS];
+  peek("late", true, late);
+  for (int seed = -1; seed < 20; seed++) {
+    char order[16] = "early";
+    if (seed >= 0) snprintf(order, sizeof order, "%d", seed);
+    peek(order, true, found);
+    ck_assert_mem_eq(late, found, sizeof late);
+    for (int n = 0; n < 16; n++) ck_assert(has_come(found, 0, n));
   }
 }
 END_TEST
@@ -147,8 +202,9 @@ START_TEST(launches_are_in_order) {
 END_TEST
 
 Suite *emu_order_suite(void) {
-  const TTest *const tests[] = {a_seed_is_an_order,    blocks_are_resident,   a_barrier_is_one,
-                                copies_late_and_early, launches_are_in_order, NULL};
+  const TTest *const tests[] = {
+      a_seed_is_an_order,   blocks_are_resident,        a_barrier_is_one,      copies_late_and_early,
+      copies_at_any_moment, copies_that_are_waited_for, launches_are_in_order, NULL};
   Suite *suite = suite_of("orders", tests);
   TCase *each = tcase_create("each order");
   tcase_set_timeout(each, TEST_TIMEOUT);

@@ -32,14 +32,19 @@ __global__ void tickets(uint32_t *counter, uint32_t *out) {
   }
 }
 
-__global__ void peeking(const uint32_t *in, uint32_t *out) {
+__global__ void peeking(bool waits, const uint32_t *in, uint32_t *out) {
   SHARED_DYN(words_t, s);
   const int t = threadIdx.x;
-  if (t < 8) cp_async_16(s + 4 * t, in + 4 * t, 16);
-  cp_async_commit();
-  out[t] = t < 8 ? s[4 * t] : 0;
-  cp_async_wait<0>();
-  out[32 + t] = t < 8 ? s[4 * t] : 0;
+  for (int group = 0; group < 2; group++) {
+    if (t < 8) cp_async_16(s + 32 * group + 4 * t, in + 4 * t, 16);
+    cp_async_commit();
+  }
+  if (waits) cp_async_wait<0>();
+  for (int moment = 0; moment < MOMENTS; moment++) {
+    if (moment == 1) __syncthreads();
+    if (moment == 2) cp_async_wait<0>();
+    for (int group = 0; group < 2 && t < 8; group++) out[16 * moment + 8 * group + t] = s[32 * group + 4 * t];
+  }
 }
 
 __global__ void filling(int words, uint32_t *out) {
@@ -67,8 +72,8 @@ fa_status_t run_tickets(int blocks, int threads, uint32_t *counter, uint32_t *ou
   LAUNCH(tickets, blocks, threads, 0, NULL, counter, out);
   return FA_OK;
 }
-fa_status_t run_peeking(const uint32_t *in, uint32_t *out, fa_reason_t *why) {
-  LAUNCH(peeking, 1, 32, sizeof(words_t), NULL, in, out);
+fa_status_t run_peeking(bool waits, const uint32_t *in, uint32_t *out, fa_reason_t *why) {
+  LAUNCH(peeking, 1, 32, sizeof(words_t), NULL, waits, in, out);
   return FA_OK;
 }
 fa_status_t run_filling(int64_t blocks, int threads, size_t shared_bytes, uint32_t *out, fa_reason_t *why) {

@@ -14,8 +14,11 @@ uint32_t everybody_adds(int64_t block, int thread, int threads);
 /* out[n]: number of the thread, in the whole grid, that came n-th for a ticket; each comes twice, with a barrier in
  * between. *counter is 0 before. */
 fa_status_t run_tickets(int blocks, int threads, uint32_t *counter, uint32_t *out, fa_reason_t *why);
-/* 32 words by cp.async: as they are found before the wait (a finding), and after it. */
-fa_status_t run_peeking(const uint32_t *in, uint32_t *out, fa_reason_t *why);
+/* By cp.async: 32 words to one place, then as a second group to another. out [moment][group][8]: every fourth word, as it
+ * is found after the commits, after a barrier, and at the end. If `waits`, the wait comes first; otherwise just before the
+ * end, which is a finding. */
+enum { MOMENTS = 3, PEEKS = MOMENTS * 2 * 8 };
+fa_status_t run_peeking(bool waits, const uint32_t *in, uint32_t *out, fa_reason_t *why);
 /* Writes all of that much shared memory, a multiple of 4; out[0] becomes its last word, 7. */
 fa_status_t run_filling(int64_t blocks, int threads, size_t shared_bytes, uint32_t *out, fa_reason_t *why);
 /* The first writes 64 words in place, the second reads them in reverse: two launches. */

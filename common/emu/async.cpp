@@ -1,5 +1,6 @@
 /* async.cpp - cp.async: copies from global to shared memory that land when they like, at the latest when their group
- * is waited for. Late is the default, because whoever forgot to wait then reads what was there before. */
+ * is waited for. Late is the default, because whoever forgot to wait then reads what was there before. In a seeded
+ * order each lands at a moment of its own: at issue, or whenever threads change (sched.cpp). */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -7,6 +8,28 @@
 static void land(copy_t *c) {
   memcpy(c->to, c->from, (size_t)c->valid);
   memset(c->to + c->valid, 0, (size_t)(c->bytes - c->valid));
+}
+
+/* Of a lane's copies, those of groups up to `group`, and those that `chosen` has a bit for; copy 64 shares the first. */
+static void land_copies(warp_t *w, int lane, uint32_t group, uint64_t chosen) {
+  copy_t *copies = w->copies[lane];
+  int kept = 0;
+  for (int n = 0; n < w->copy_count[lane]; n++)
+    if (copies[n].group <= group || chosen >> (n % 64) & 1)
+      land(&copies[n]);
+    else
+      copies[kept++] = copies[n];
+  w->copy_count[lane] = kept;
+}
+
+/* PTX orders a thread's groups by wait_group alone: any of them may be first. Threads change often, so that most moments
+ * pass with nothing landing, lest few copies be late. */
+void emu_land_some(warp_t *w) {
+  const uint64_t random = emu_random(emu_worker);
+  if (random / WARP % 4) return;
+  int lane = (int)(random % WARP); /* the first from there on that has any under way */
+  for (int n = 0; n < WARP && !w->copy_count[lane]; n++) lane = (lane + 1) % WARP;
+  land_copies(w, lane, 0, emu_random(emu_worker)); /* the first group is 1 */
 }
 
 /* Copies `valid` bytes and fills up to `bytes` with zeros. */
@@ -32,7 +55,8 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
   t->cp_last = t->cp_group;
   memset(shared, 0xff, (size_t)bytes); /* NaN until it lands */
   copy_t copy = {(char *)shared, (const char *)global, bytes, valid, t->cp_group};
-  if (emu_settings()->order == EMU_EARLY) {
+  const emu_order_t order = emu_settings()->order;
+  if (order == EMU_EARLY || (order == EMU_RANDOM && emu_random(emu_worker) % 4 == 0)) {
     land(&copy);
     return;
   }
@@ -62,7 +86,6 @@ void fa_emu_cp_async_commit(emu_place_t here) {
 void fa_emu_cp_async_wait(int pending, emu_place_t here) {
   fa_emu_needs(80, "cp.async.wait_group", here);
   thread_t *t = current_thread();
-  warp_t *w = t->warp;
   if (pending < 0) {
     t->cp_group++;
     pending = 0;
@@ -70,12 +93,5 @@ void fa_emu_cp_async_wait(int pending, emu_place_t here) {
   uint32_t committed = t->cp_group - 1;
   uint32_t landed = committed > (uint32_t)pending ? committed - (uint32_t)pending : 0;
   if (landed > t->cp_landed) t->cp_landed = landed;
-  copy_t *copies = w->copies[t->lane];
-  int kept = 0;
-  for (int n = 0; n < w->copy_count[t->lane]; n++)
-    if (copies[n].group <= landed)
-      land(&copies[n]);
-    else
-      copies[kept++] = copies[n];
-  w->copy_count[t->lane] = kept;
+  land_copies(t->warp, t->lane, landed, 0);
 }

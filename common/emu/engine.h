@@ -130,6 +130,13 @@ struct worker_t {
   fa_count_t *count;
 };
 
+static inline uint64_t emu_random(worker_t *w) { /* xorshift64 */
+  w->random ^= w->random << 13;
+  w->random ^= w->random >> 7;
+  w->random ^= w->random << 17;
+  return w->random;
+}
+
 extern __thread worker_t *emu_worker;
 static inline thread_t *current_thread(void) {
   return emu_worker->current;
@@ -140,7 +147,7 @@ enum emu_order_t { EMU_LATE, EMU_EARLY, EMU_RANDOM };
 struct emu_settings_t {
   int sms;           /* EMU_SMS: blocks resident together (4) */
   int arch;          /* EMU_ARCH: the architecture that is emulated (80) */
-  emu_order_t order; /* EMU_ORDER: late, early, or a number that seeds a random order */
+  emu_order_t order; /* EMU_ORDER: late, early, or a number that seeds random orders of threads and copies */
   uint64_t seed;
   bool races;        /* EMU_RACES=0 turns the checks of memory accesses off */
   bool requests;     /* --count: sectors and bank conflicts, which cost time to put together */
@@ -155,6 +162,10 @@ static inline const emu_settings_t *emu_settings(void) {
 /* The current thread cannot go on: runs others until somebody makes it ready again. */
 void emu_block_thread(const char *waits, emu_place_t place);
 void emu_make_ready(warp_t *w, uint32_t lanes);
+
+/* --- copies: async.cpp -------------------------------------------------------------------------------- */
+/* A moment of a seeded order: of the copies that one lane has under way, some land. */
+void emu_land_some(warp_t *w);
 
 /* --- happens-before and bounds: race.cpp ------------------------------------------------------------ */
 uint32_t emu_place_id(emu_place_t place);

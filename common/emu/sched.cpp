@@ -11,13 +11,6 @@
 __thread emu_self_t *fa_emu_self;
 __thread worker_t *emu_worker;
 
-static uint64_t next_random(worker_t *w) { /* xorshift64 */
-  w->random ^= w->random << 13;
-  w->random ^= w->random >> 7;
-  w->random ^= w->random << 17;
-  return w->random;
-}
-
 /* --- choosing --------------------------------------------------------------------------------------- */
 
 static thread_t *lowest_ready(warp_t *w) {
@@ -44,19 +37,23 @@ static thread_t *next_in_order(worker_t *w) {
   return NULL;
 }
 
+/* Copies may land whenever threads change: those of any warp, also of one that waits. */
 static thread_t *next_at_random(worker_t *w) {
   int total = 0;
   for (int s = 0; s < w->blocks; s++)
     if (w->block[s].used) total += w->block[s].warps;
   if (!total) return NULL;
-  int at = (int)(next_random(w) % (unsigned)total);
+  int at = (int)(emu_random(w) % (unsigned)total);
   warp_t *found = NULL; /* the first ready one from there on, in a circle */
   for (int round = 0; round < 2 && !found; round++)
     for (int s = 0, n = 0; s < w->blocks && !found; s++)
-      for (int k = 0; w->block[s].used && k < w->block[s].warps && !found; k++, n++)
-        if (w->block[s].warp[k].ready && (round || n >= at)) found = &w->block[s].warp[k];
+      for (int k = 0; w->block[s].used && k < w->block[s].warps && !found; k++, n++) {
+        warp_t *warp = &w->block[s].warp[k];
+        if (!round && n == at) emu_land_some(warp);
+        if (warp->ready && (round || n >= at)) found = warp;
+      }
   if (!found) return NULL;
-  int skip = (int)(next_random(w) % (unsigned)__builtin_popcount(found->ready));
+  int skip = (int)(emu_random(w) % (unsigned)__builtin_popcount(found->ready));
   uint32_t lanes = found->ready;
   while (skip--) lanes &= lanes - 1;
   return found->thread + __builtin_ctz(lanes);
