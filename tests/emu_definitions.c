@@ -145,6 +145,37 @@ static void shfl_idx(const uint32_t *in, uint32_t *out) {
   for (int l = 0; l < 32; l++) out[l] = in[in[32 + l] & 31];
 }
 
+static void vote_ballot(const uint32_t *in, uint32_t *out) {
+  for (int l = 0; l < 32; l++) out[l] = 0;
+  for (int l = 0; l < 32; l++)
+    for (int voter = 0; voter < 32; voter++) out[l] |= (uint32_t)(in[voter] != 0) << voter;
+}
+
+/* --- atomics ---------------------------------------------------------------------------------------------- */
+
+static double flushed(double x) { /* a NaN passes */
+  return fabs(x) < 0x1p-126 ? copysign(0, x) : x;
+}
+static void atom_add_f32(const uint32_t *in, uint32_t *out) {
+  out[64] = 0;
+  for (int l = 0; l < 32; l++) {
+    int at = (5 * l + 3) % 32;
+    double sum = fp32_of(bits_of(flushed(fp32_of(in[at])) + flushed(fp32_of(in[32 + l]))));
+    out[at] = bits_of(flushed(sum));
+    out[32 + l] = in[at];
+    out[64] = bits_of(fp32_of(out[64]) + (in[32 + l] & 1023));
+  }
+}
+static void atom_add_s32(const uint32_t *in, uint32_t *out) {
+  for (int l = 0; l < 32; l++) {
+    int at = (5 * l + 3) % 32;
+    out[at] = in[at] + in[32 + l];
+    out[32 + l] = in[at];
+  }
+  out[64] = 0xffffffffu;
+  out[65] = 32;
+}
+
 /* Row i of matrix m is where lane 8m + i points. Thread l's register m: elements 2(l%4) and the next of row l/4; with
  * .trans, of column l/4. */
 static uint32_t matrix_element(const uint32_t *in, int m, int row, int column) {
@@ -233,6 +264,14 @@ static void syncwarp(const uint32_t *in, uint32_t *out) {
   reversed(32, in, out);
   for (int l = 0; l < 32; l++) out[32 + l] = ~out[(l + 5) % 32];
 }
+static void bar_sync(const uint32_t *in, uint32_t *out) {
+  reversed(64, in, out);
+  reversed(64, in + 64, out + 64);
+  for (int t = 0; t < 128; t++) out[128 + t] = ~out[127 - t];
+}
+static void bar_arrive(const uint32_t *in, uint32_t *out) {
+  for (int t = 0; t < 64; t++) out[t] = 9 * in[63 - t] + 3 * in[64 + 63 - t] + in[128 + 63 - t];
+}
 
 const wrapper_t wrappers[KERNELS] = {
     [K_MUL_RN] = {96, 64, ONE_FP32, 75, mul_rn},
@@ -255,6 +294,9 @@ const wrapper_t wrappers[KERNELS] = {
     [K_ST_GLOBAL_B32] = {32, 32, WORDS, 75, scattered1},
     [K_SHFL_XOR] = {64, 32, WORDS, 75, shfl_bfly},
     [K_SHFL] = {64, 32, WORDS, 75, shfl_idx},
+    [K_BALLOT] = {32, 32, WORDS, 75, vote_ballot},
+    [K_ATOM_ADD_F32] = {64, 65, ONE_FP32, 75, atom_add_f32},
+    [K_ATOM_ADD_S32] = {64, 66, WORDS, 75, atom_add_s32},
     [K_LDMATRIX] = {160, 128, WORDS, 75, ldmatrix},
     [K_LDMATRIX_TRANS] = {160, 128, WORDS, 75, ldmatrix_trans},
     [K_MMA_K8] = {224, 128, ONE_FP32, 75, mma_k8},
@@ -268,4 +310,6 @@ const wrapper_t wrappers[KERNELS] = {
     [K_CP_ASYNC_EMPTY] = {256, 256, WORDS, 80, cp_async_empty},
     [K_SYNCTHREADS] = {128, 256, WORDS, 75, syncthreads},
     [K_SYNCWARP] = {32, 64, WORDS, 75, syncwarp},
+    [K_BAR_SYNC] = {128, 256, WORDS, 75, bar_sync},
+    [K_BAR_ARRIVE] = {192, 64, WORDS, 75, bar_arrive},
 };

@@ -1,32 +1,28 @@
 /* emu_faults_barrier.cu - faults of threads that should come together: E01, E02, E03. For the emulator only. */
 #include "emu_mark.cuh"
+#include "ptx/barrier.h"
 #include "ptx/warp.h"
 
 namespace FA_KERNEL_NAMESPACE {
 
 /* --- E01: nobody can go on ------------------------------------------------------------------------------- */
 
-/* bar.sync: common/ptx has no wrapper for named barriers yet. */
-FA_DEVICE void named_barrier(int id, int threads FA_PLACE) {
-  fa_emu_barrier(id, threads, true, here);
-}
-
 /* A barrier for two warps that the second does not come to. */
 KERNEL(named_in_branch) {
-  if (!WRONG || threadIdx.x < 32) AT(0), named_barrier(1, 64);
+  if (!WRONG || threadIdx.x < 32) AT(0), bar_sync(1, 64);
 }
 
 /* Each warp waits for the other at another barrier. */
 KERNEL(crossed) {
   if (threadIdx.x < 32 && WRONG)
-    AT(0), named_barrier(1, 64);
+    AT(0), bar_sync(1, 64);
   else
-    AT(1), named_barrier(2, 64);
+    AT(1), bar_sync(2, 64);
 }
 
 /* Too large a count: the block has the threads, but they do not come. */
 KERNEL(count_too_large) {
-  if (threadIdx.x < 64) AT(0), named_barrier(3, WRONG ? 96 : 64);
+  if (threadIdx.x < 64) AT(0), bar_sync(3, WRONG ? 96 : 64);
 }
 
 /* One lane waits at the block's barrier, the others for it in a shuffle. */
@@ -88,16 +84,16 @@ KERNEL(ended_first_lane) {
 }
 
 KERNEL(no_such_barrier) {
-  AT(0), named_barrier(WRONG ? 16 : 15, 64);
+  AT(0), bar_sync(WRONG ? 16 : 15, 64);
 }
 KERNEL(part_of_a_warp) {
-  if (threadIdx.x < 64) AT(0), named_barrier(1, WRONG ? 48 : 64);
+  if (threadIdx.x < 64) AT(0), bar_sync(1, WRONG ? 48 : 64);
 }
 KERNEL(more_than_there_are) {
-  AT(0), named_barrier(1, WRONG ? 96 : 64);
+  AT(0), bar_sync(1, WRONG ? 96 : 64);
 }
 KERNEL(counts_differ) {
-  AT(0), named_barrier(1, WRONG && threadIdx.x >= 32 ? 32 : 64);
+  AT(0), bar_sync(1, WRONG && threadIdx.x >= 32 ? 32 : 64);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

@@ -1,5 +1,7 @@
 /* emu_faults_race.cu - faults of order: data races (E04). */
 #include "emu_mark.cuh"
+#include "ptx/atomic.h"
+#include "ptx/barrier.h"
 #include "ptx/memory.h"
 #include "ptx/warp.h"
 
@@ -27,6 +29,18 @@ KERNEL(warps_read_after_syncwarp) {
   AT(0), s[t] = m.filled[t];
   if (WRONG) __syncwarp();
   if (!WRONG) __syncthreads();
+  AT(1), m.filled[t] = s[63 - t];
+}
+
+/* Who arrives at a barrier is promised nothing. */
+KERNEL(arrived_and_read) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  AT(0), s[t] = m.filled[t];
+  if (WRONG && t < 32)
+    bar_arrive(1, 64);
+  else
+    bar_sync(1, 64);
   AT(1), m.filled[t] = s[63 - t];
 }
 
@@ -145,20 +159,20 @@ KERNEL(all_read_one_adds) {
   const int t = threadIdx.x;
   AT(0), m.filled[32 + t] = m.filled[5];
   if (!WRONG) __syncwarp();
-  if (t == 31) AT(1), fa_emu_atomic_add_s32((int *)m.filled + 5, 1, {__FILE__, __LINE__});
+  if (t == 31) AT(1), atom_global_add_s32((int *)m.filled + 5, 1);
 }
 
 KERNEL(sum_of_blocks) {
   if (WRONG)
     AT(0), m.filled[0] += 1;
   else
-    AT(0), fa_emu_atomic_add_s32((int *)m.filled, 1, {__FILE__, __LINE__});
+    AT(0), atom_global_add_s32((int *)m.filled, 1);
 }
 
 /* One block adds atomically, another reads without. */
 KERNEL(atomic_and_plain) {
   if (blockIdx.x == 0)
-    AT(0), fa_emu_atomic_add_s32((int *)m.filled, 1, {__FILE__, __LINE__});
+    AT(0), atom_global_add_s32((int *)m.filled, 1);
   else
     AT(1), m.filled[64 + threadIdx.x] = m.filled[WRONG ? 0 : 1];
 }
@@ -168,6 +182,7 @@ KERNEL(atomic_and_plain) {
 using namespace FA_KERNEL_NAMESPACE;
 FAULT(warps_read, 64, sizeof(words_t))
 FAULT(warps_read_after_syncwarp, 64, sizeof(words_t))
+FAULT(arrived_and_read, 64, sizeof(words_t))
 FAULT(filled_too_early, 64, sizeof(words_t))
 FAULT(two_warps_write, 64, sizeof(words_t))
 FAULT(lanes_read, 32, sizeof(words_t))
@@ -187,6 +202,7 @@ FAULT_BLOCKS(atomic_and_plain, 2, 32, 0)
 const fault_t faults_race[] = {
     {"no barrier between warps", "E04 E08", "shared memory", 2, 80, warps_read_run},
     {"__syncwarp between warps", "E04 E08", "shared memory", 2, 80, warps_read_after_syncwarp_run},
+    {"arrived, and read", "E04 E08", "shared memory", 2, 80, arrived_and_read_run},
     {"buffer filled too early", "E04", "shared memory", 2, 80, filled_too_early_run},
     {"two warps write", "E04 E08", "shared memory", 1, 80, two_warps_write_run},
     {"no __syncwarp between lanes", "E04 E08", "shared memory", 2, 80, lanes_read_run},

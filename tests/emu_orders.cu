@@ -1,5 +1,6 @@
-/* emu_orders.cu - see emu_orders.h. For the emulator only: common/ptx has no atomics yet. */
+/* emu_orders.cu - see emu_orders.h. For the emulator only. */
 #include "emu_orders.h"
+#include "ptx/atomic.h"
 #include "ptx/copy.h"
 #include "ptx/warp.h"
 
@@ -26,7 +27,7 @@ __global__ void everybody(uint32_t *out) {
 
 __global__ void tickets(uint32_t *counter, uint32_t *out) {
   for (int round = 0; round < 2; round++) {
-    int ticket = fa_emu_atomic_add_s32((int *)counter, 1, {__FILE__, __LINE__});
+    int ticket = atom_global_add_s32((int *)counter, 1);
     out[ticket] = blockIdx.x * blockDim.x + threadIdx.x;
     __syncthreads();
   }

@@ -1,6 +1,7 @@
 /* emu_tiles.cu - one tiny kernel for each wrapper that needs shared memory, a barrier or the tensor cores. Matrix
  * operands come in as registers, lane after lane: what they mean is the definition's affair (emu_definitions.c). */
 #include "emu_vectors.h"
+#include "ptx/barrier.h"
 #include "ptx/convert.h"
 #include "ptx/copy.h"
 #include "ptx/limits.h"
@@ -161,6 +162,44 @@ KERNEL(syncwarp_kernel) {
   out[32 + t] = s[(t + 5) % 32];
 }
 
+/* Each half of the block meets at a barrier of its own, then all of it at the last id. */
+KERNEL(bar_sync_kernel) {
+  SHARED_DYN(words_t, s);
+  BLOCK(128, 256);
+  const int half = t / 64;
+  s[t] = in[t];
+  bar_sync(1 + half, 64);
+  uint32_t x = s[t ^ 63];
+  bar_sync(1 + half, 64);
+  s[t] = ~x;
+  bar_sync(15, 128);
+  out[t] = x;
+  out[128 + t] = s[127 - t];
+}
+
+/* Whoever arrives goes on: if it waited, the first two barriers would never open. Then warps 0 and 1 fill a buffer and say so without waiting, warps 2 and 3 wait for that and say that it is empty again:
+ * three times, and every word of each round counts. */
+KERNEL(bar_arrive_kernel) {
+  enum { EARLY = 1, ALL = 2, FULL = 3, EMPTY = 4 };
+  SHARED_DYN(words_t, s);
+  BLOCK(192, 64);
+  uint32_t sum = 0;
+  if (t < 64) bar_arrive(EARLY, 128);
+  bar_sync(ALL, 128);
+  if (t >= 64) bar_sync(EARLY, 128);
+  for (int round = 0; round < 3; round++)
+    if (t < 64) {
+      if (round) bar_sync(EMPTY, 128);
+      s[t] = in[64 * round + t];
+      bar_arrive(FULL, 128);
+    } else {
+      bar_sync(FULL, 128);
+      sum = 3 * sum + s[127 - t];
+      if (round < 2) bar_arrive(EMPTY, 128);
+    }
+  if (t >= 64) out[t - 64] = sum;
+}
+
 static fa_status_t run(int kernel, int blocks, const uint32_t *in, uint32_t *out, fa_reason_t *why) {
 #define RUN(number, threads, bytes, name)                                                                    \
   case number: LAUNCH(name, blocks, threads, bytes, NULL, in, out); break
@@ -178,6 +217,8 @@ static fa_status_t run(int kernel, int blocks, const uint32_t *in, uint32_t *out
     RUN(K_CP_ASYNC_EMPTY, 64, sizeof(cells_t), cp_async_empty_kernel);
     RUN(K_SYNCTHREADS, 128, sizeof(words_t), syncthreads_kernel);
     RUN(K_SYNCWARP, 32, sizeof(words_t), syncwarp_kernel);
+    RUN(K_BAR_SYNC, 128, sizeof(words_t), bar_sync_kernel);
+    RUN(K_BAR_ARRIVE, 128, sizeof(words_t), bar_arrive_kernel);
   default: return fa_say(why, FA_INVALID, "no kernel %d", kernel);
   }
   return FA_OK;

@@ -53,6 +53,9 @@ static void words64(int block, uint32_t *in) {
 static void words128(int block, uint32_t *in) {
   words(block, in, 128);
 }
+static void words192(int block, uint32_t *in) {
+  words(block, in, 192);
+}
 static void words256(int block, uint32_t *in) {
   words(block, in, 256);
 }
@@ -118,6 +121,29 @@ static void lanes(int block, uint32_t *in) {
     in[32 + l] = block < 32   ? (uint32_t)block
                  : block < 40 ? (uint32_t)far[block - 32]
                               : mix((uint32_t)(block * 4096 + 32 + l)) & 31;
+}
+
+/* Each lane alone, all but one, nobody, everybody, and any. What is not 0 says yes, whichever of its bits are set. */
+static void votes(int block, uint32_t *in) {
+  words32(block, in);
+  for (int l = 0; l < 32; l++) {
+    bool yes = block < 32   ? l == block
+               : block < 64 ? l != block - 32
+               : block < 66 ? block == 65
+                            : mix((uint32_t)(block * 4096 + 64 + l)) & 1;
+    in[l] = yes ? 1u << in[l] % 32 : 0;
+  }
+}
+
+/* What is special in pairs, any bits, and numbers near 1, as for products; then numbers from 2^-126 to 2^-125, whose
+ * differences are subnormal. Lane l adds to number 5l + 3 of 32. */
+static void summands(int block, uint32_t *in) {
+  for (int l = 0; l < 32; l++) {
+    int n = 32 * block + l;
+    uint32_t tiny = 0x00800000u | (mix((uint32_t)n) & 0x7fffff);
+    in[(5 * l + 3) % 32] = block < 15 ? operand(n, 0) : tiny;
+    in[32 + l] = block < 15 ? operand(n, 1) : tiny ^ 0x80000000u ^ (uint32_t)l;
+  }
 }
 
 /* Rows in order, backwards, shuffled (17 has no factor in common with 32), and one row for all. */
@@ -236,6 +262,9 @@ const vector_t vectors[] = {
     {"ld_shared_f32x4", K_LD_SHARED_F32X4, 2, words128, 0, false},
     {"shfl_xor_f32", K_SHFL_XOR, 48, lanes, 0, false},
     {"shfl_f32", K_SHFL, 48, lanes, 0, false},
+    {"vote_ballot", K_BALLOT, 80, votes, 0, false},
+    {"atom_global_add_f32", K_ATOM_ADD_F32, 16, summands, 0, false},
+    {"atom_global_add_s32", K_ATOM_ADD_S32, 4, words64, 0, false},
     {"ldmatrix_x4", K_LDMATRIX, 4, matrices, 0, false},
     {"ldmatrix_x4_trans", K_LDMATRIX_TRANS, 4, matrices, 0, false},
     {"mma_m16n8k8_basis", K_MMA_K8, 192, basis_k8, 0, true},
@@ -257,5 +286,7 @@ const vector_t vectors[] = {
     {"cp_async_empty_group", K_CP_ASYNC_EMPTY, 1, words256, 0, false},
     {"syncthreads", K_SYNCTHREADS, 2, words128, 0, false},
     {"syncwarp", K_SYNCWARP, 2, words32, 0, false},
+    {"bar_sync", K_BAR_SYNC, 2, words128, 0, false},
+    {"bar_arrive", K_BAR_ARRIVE, 2, words192, 0, false},
 };
 const int vector_count = sizeof vectors / sizeof *vectors;

@@ -32,6 +32,9 @@ enum {
   K_ST_GLOBAL_B32,
   K_SHFL_XOR,
   K_SHFL,
+  K_BALLOT,
+  K_ATOM_ADD_F32,
+  K_ATOM_ADD_S32,
   K_ON_TILES, /* from here on in emu_tiles.cu */
   K_LDMATRIX = K_ON_TILES,
   K_LDMATRIX_TRANS,
@@ -46,6 +49,8 @@ enum {
   K_CP_ASYNC_EMPTY,
   K_SYNCTHREADS,
   K_SYNCWARP,
+  K_BAR_SYNC,
+  K_BAR_ARRIVE,
   KERNELS
 };
 

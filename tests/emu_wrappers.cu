@@ -2,6 +2,7 @@
  * its own words and writes its own (emu_vectors.h); nothing is computed but the wrapper. */
 #include "emu_vectors.h"
 #include "ptx/arith.h"
+#include "ptx/atomic.h"
 #include "ptx/convert.h"
 #include "ptx/memory.h"
 #include "ptx/warp.h"
@@ -127,6 +128,34 @@ KERNEL(shfl_kernel) {
   out[l] = fa_float_bits(shfl_f32(fa_bits_float(in[l]), (int)in[32 + l]));
 }
 
+KERNEL(ballot_kernel) {
+  BLOCK(32, 32);
+  out[l] = vote_ballot(in[l] != 0);
+}
+
+/* in: 32 numbers, and what each lane adds to another's. out: the sums, what came back, and one number that all lanes add
+ * to; those are small and whole, so that the sum is the same in every order. */
+KERNEL(atom_add_f32_kernel) {
+  BLOCK(64, 65);
+  out[l] = in[l];
+  if (l == 0) out[64] = 0;
+  __syncwarp();
+  out[32 + l] = fa_float_bits(atom_global_add_f32((float *)out + elsewhere(l), fa_bits_float(in[32 + l])));
+  atom_global_add_f32((float *)out + 64, (float)(in[32 + l] & 1023));
+}
+
+/* The last word: one for each lane, so that what came back are 32 different numbers; they become bits of the last but
+ * one. */
+KERNEL(atom_add_s32_kernel) {
+  BLOCK(64, 66);
+  out[l] = in[l];
+  if (l < 2) out[64 + l] = 0;
+  __syncwarp();
+  out[32 + l] = (uint32_t)atom_global_add_s32((int *)out + elsewhere(l), (int)in[32 + l]);
+  int before = atom_global_add_s32((int *)out + 65, 1);
+  atom_global_add_s32((int *)out + 64, (int)(1u << before));
+}
+
 static fa_status_t run(int kernel, int blocks, const uint32_t *in, uint32_t *out, fa_reason_t *why) {
 #define RUN(number, name)                                                                                    \
   case number: LAUNCH(name, blocks, 32, 0, NULL, in, out); break
@@ -151,6 +180,9 @@ static fa_status_t run(int kernel, int blocks, const uint32_t *in, uint32_t *out
     RUN(K_ST_GLOBAL_B32, st_global_b32_kernel);
     RUN(K_SHFL_XOR, shfl_xor_kernel);
     RUN(K_SHFL, shfl_kernel);
+    RUN(K_BALLOT, ballot_kernel);
+    RUN(K_ATOM_ADD_F32, atom_add_f32_kernel);
+    RUN(K_ATOM_ADD_S32, atom_add_s32_kernel);
   default: return fa_say(why, FA_INVALID, "no kernel %d", kernel);
   }
   return FA_OK;

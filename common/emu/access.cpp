@@ -154,6 +154,17 @@ void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here) 
 
 /* --- atomics: they meet other blocks, so another SM may run before each ------------------------------ */
 
+/* PTX: atom.add.f32 on global memory takes subnormal numbers for zeros of their sign; integers count modulo 2^32. */
+static float normal(float x) {
+  return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
+}
+static float sum_of(float a, float b) {
+  return normal(normal(a) + normal(b));
+}
+static int sum_of(int a, int b) {
+  return (int)((unsigned)a + (unsigned)b);
+}
+
 template <class T> static T atomic_add(T *p, T x, const void *pc) {
   thread_t *t = current_thread();
   uint32_t place = emu_address_id(t, pc);
@@ -164,7 +175,7 @@ template <class T> static T atomic_add(T *p, T x, const void *pc) {
     emu_worker->count->hbm_read += sizeof x;
   }
   T old = *p, sum;
-  do sum = old + x;
+  do sum = sum_of(old, x);
   while (!__atomic_compare_exchange(p, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }

@@ -1,4 +1,4 @@
-/* warp.h - exchange of registers between the 32 lanes of a warp. All lanes take part. */
+/* warp.h - exchange of registers between the 32 lanes of a warp, and votes. All lanes take part. */
 #ifndef FA_PTX_WARP_H
 #define FA_PTX_WARP_H
 
@@ -25,6 +25,20 @@ FA_DEVICE float shfl_f32(float x, int lane FA_PLACE) {
   return __uint_as_float(other);
 #else
   return fa_bits_float(fa_emu_shuffle(fa_float_bits(x), lane, EMU_SHUFFLE_INDEX, here));
+#endif
+}
+
+/* vote.sync.ballot.b32 (PTX ISA, Parallel Synchronization and Communication: vote.sync): bit l is what lane l says; all
+ * lanes get the same word. Like a shuffle it orders no accesses to memory. */
+FA_DEVICE uint32_t vote_ballot(bool x FA_PLACE) {
+#ifdef __CUDACC__
+  uint32_t votes;
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.ballot.b32 %0, p, -1;\n\t}"
+               : "=r"(votes)
+               : "r"((uint32_t)x));
+  return votes;
+#else
+  return fa_emu_ballot(x, here);
 #endif
 }
 
