@@ -25,6 +25,11 @@ KERNEL(count_too_large) {
   if (threadIdx.x < 64) AT(0), bar_sync(3, WRONG ? 96 : 64);
 }
 
+/* Half of each warp arrives: these are as many as must come, but no warp is whole. */
+KERNEL(half_warps_arrive) {
+  if (WRONG ? threadIdx.x % 32 < 16 : threadIdx.x < 64) AT(0), bar_arrive(4, 64);
+}
+
 /* One lane waits at the block's barrier, the others for it in a shuffle. */
 KERNEL(lane_at_barrier) {
   float x = (float)threadIdx.x;
@@ -102,6 +107,7 @@ using namespace FA_KERNEL_NAMESPACE;
 FAULT(named_in_branch, 64, 0)
 FAULT(crossed, 64, 0)
 FAULT(count_too_large, 128, 0)
+FAULT(half_warps_arrive, 128, 0)
 FAULT(lane_at_barrier, 64, 0)
 FAULT(shuffle_in_branch, 32, 0)
 FAULT(syncwarp_in_branch, 32, 0)
@@ -119,6 +125,7 @@ const fault_t faults_barrier[] = {
     {"named barrier in a branch", "E01", "32 of 64 threads", 1, 80, named_in_branch_run},
     {"two named barriers, crossed", "E01", "barrier 2", 2, 80, crossed_run},
     {"named barrier for too many", "E01", "64 of 96 threads", 1, 80, count_too_large_run},
+    {"half of each warp arrives", "E01", "rest of its warp", 1, 80, half_warps_arrive_run},
     {"lane at a barrier, warp in a shuffle", "E01", "a shuffle", 2, 80, lane_at_barrier_run},
     {"shuffles in two branches", "E02", "a shuffle", 2, 80, shuffle_in_branch_run},
     {"shuffle and __syncwarp", "E02", "__syncwarp", 2, 80, syncwarp_in_branch_run},

@@ -44,6 +44,23 @@ KERNEL(arrived_and_read) {
   AT(1), m.filled[t] = s[63 - t];
 }
 
+/* The buffer is full, but is it empty again? */
+KERNEL(arrived_and_filled) {
+  enum { EMPTY = 1, FULL = 2 };
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  for (int round = 0; round < 2; round++)
+    if (t < 32) {
+      if (round && !WRONG) bar_sync(EMPTY, 64);
+      AT(0), s[t] = m.filled[t];
+      bar_arrive(FULL + round, 64);
+    } else {
+      bar_sync(FULL + round, 64);
+      AT(1), m.filled[t] = s[63 - t];
+      if (!round) bar_arrive(EMPTY, 64);
+    }
+}
+
 /* The second barrier of a buffer that is filled again. */
 KERNEL(filled_too_early) {
   SHARED_DYN(words_t, s);
@@ -183,6 +200,7 @@ using namespace FA_KERNEL_NAMESPACE;
 FAULT(warps_read, 64, sizeof(words_t))
 FAULT(warps_read_after_syncwarp, 64, sizeof(words_t))
 FAULT(arrived_and_read, 64, sizeof(words_t))
+FAULT(arrived_and_filled, 64, sizeof(words_t))
 FAULT(filled_too_early, 64, sizeof(words_t))
 FAULT(two_warps_write, 64, sizeof(words_t))
 FAULT(lanes_read, 32, sizeof(words_t))
@@ -203,6 +221,7 @@ const fault_t faults_race[] = {
     {"no barrier between warps", "E04 E08", "shared memory", 2, 80, warps_read_run},
     {"__syncwarp between warps", "E04 E08", "shared memory", 2, 80, warps_read_after_syncwarp_run},
     {"arrived, and read", "E04 E08", "shared memory", 2, 80, arrived_and_read_run},
+    {"arrived, and filled again", "E04", "shared memory", 2, 80, arrived_and_filled_run},
     {"buffer filled too early", "E04", "shared memory", 2, 80, filled_too_early_run},
     {"two warps write", "E04 E08", "shared memory", 1, 80, two_warps_write_run},
     {"no __syncwarp between lanes", "E04 E08", "shared memory", 2, 80, lanes_read_run},

@@ -82,7 +82,8 @@ struct warp_t {
 
 struct barrier_t {
   int expected, arrived;
-  uint32_t waiting[MAX_WARPS];
+  uint32_t waiting[MAX_WARPS];  /* until all have come */
+  uint32_t arriving[MAX_WARPS]; /* until the rest of the warp has */
   emu_place_t place[MAX_WARPS]; /* where each warp's first lane arrived */
   uint32_t came[MAX_WARPS];
   clock_vector_t clock;

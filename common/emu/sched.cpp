@@ -147,13 +147,11 @@ static void open_barrier(block_t *b, barrier_t *bar) {
              bar->place[k].line);
   }
   for (int k = 0; k < b->warps; k++) {
-    if (bar->came[k]) emu_requests_end(&b->warp[k]);
-    if (bar->waiting[k]) {
-      b->warp[k].clock = bar->clock;
-      emu_new_epoch(&b->warp[k]);
-      emu_make_ready(&b->warp[k], bar->waiting[k]);
-    } else if (bar->came[k])
-      emu_new_epoch(&b->warp[k]); /* only arrived: its later accesses are not covered */
+    if (!bar->waiting[k]) continue;
+    emu_requests_end(&b->warp[k]);
+    b->warp[k].clock = bar->clock;
+    emu_new_epoch(&b->warp[k]);
+    emu_make_ready(&b->warp[k], bar->waiting[k]);
   }
   memset(bar, 0, sizeof *bar);
 }
@@ -165,6 +163,8 @@ static void barrier_lost_a_thread(block_t *b) {
   if (bar->arrived == b->live) open_barrier(b, bar);
 }
 
+/* Warps come whole: a lane that only arrives waits for the others of its warp, or what it does next would be taken for
+ * something that all of them did before. */
 void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here) {
   thread_t *t = current_thread();
   block_t *b = t->warp->block;
@@ -200,22 +200,27 @@ void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here) {
   bar->expected = threads;
   bar->came[k] |= 1u << t->lane;
   bar->arrived++;
-  if ((bar->came[k] & t->warp->alive) == t->warp->alive) { /* the whole warp is here */
+  const bool whole = (bar->came[k] & t->warp->alive) == t->warp->alive;
+  if (whole) {
     emu_land_copies(t->warp);
     emu_join(&bar->clock, &t->warp->clock);
   }
-  if (wait) bar->waiting[k] |= 1u << t->lane;
+  (wait ? bar->waiting : bar->arriving)[k] |= 1u << t->lane;
+  if (whole && !wait) { /* what it does from here on is not covered */
+    emu_requests_end(t->warp);
+    emu_new_epoch(t->warp);
+    emu_make_ready(t->warp, bar->arriving[k] & ~(1u << t->lane));
+    bar->arriving[k] = 0;
+  }
   if (bar->arrived == 1) emu_worker->count->barriers++;
   if (bar->arrived == (threads ? threads : b->live)) {
-    bar->waiting[k] &= ~(wait ? 1u << t->lane : 0); /* this one goes on by itself ... */
-    bool alone = wait && !bar->waiting[k];
-    if (alone) t->warp->clock = bar->clock; /* ... but its warp has waited all the same */
     open_barrier(b, bar);
+    t->warp->ready &= ~(1u << t->lane); /* this one goes on by itself */
     return;
   }
-  if (!wait) return;
+  if (whole && !wait) return;
   t->barrier = id;
-  emu_block_thread("a barrier", here);
+  emu_block_thread(wait ? "a barrier" : "the rest of its warp, to arrive at a barrier", here);
 }
 
 /* --- deadlock --------------------------------------------------------------------------------------- */
