@@ -1,5 +1,6 @@
 /* emu_faults_memory.cu - faults of addresses and of values: E06 to E09. */
 #include "emu_mark.cuh"
+#include "ptx/atomic.h"
 #include "ptx/copy.h"
 #include "ptx/convert.h"
 #include "ptx/matrix.h"
@@ -133,6 +134,80 @@ KERNEL(row_in_global) {
   m.filled[t] = r[0];
 }
 
+/* --- E07: the other memory -------------------------------------------------------------------------------- */
+
+KERNEL(global_load_of_shared) {
+  SHARED_DYN(words_t, s);
+  float x[4];
+  for (int i = threadIdx.x; i < 256; i += 32) s[i] = 1;
+  __syncwarp();
+  AT(0), ld_global_f32x4(x, (const float *)(WRONG ? s : m.filled));
+  m.filled[64 + threadIdx.x] = fa_float_bits(x[0]);
+}
+KERNEL(global_store_to_shared) {
+  SHARED_DYN(words_t, s);
+  AT(0), st_global_b32((WRONG ? s : m.filled) + threadIdx.x, 1);
+}
+/* Another block's shared memory is no global memory either. */
+KERNEL(global_store_far_beyond_shared) {
+  SHARED_DYN(words_t, s);
+  AT(0), st_global_b32((WRONG ? s + 256 * 1024 / 4 : m.filled) + threadIdx.x, 1);
+}
+KERNEL(shared_load_of_global) {
+  SHARED_DYN(words_t, s);
+  float x[4];
+  for (int i = threadIdx.x; i < 256; i += 32) s[i] = 1;
+  __syncwarp();
+  AT(0), ld_shared_f32x4(x, WRONG ? m.filled : s);
+  m.filled[64 + threadIdx.x] = fa_float_bits(x[0]);
+}
+KERNEL(shared_store_to_global) {
+  SHARED_DYN(words_t, s);
+  const uint32_t x[4] = {1, 2, 3, 4};
+  AT(0), st_shared_b32x4((WRONG ? m.filled : s) + 4 * threadIdx.x, x);
+}
+KERNEL(shared_store_to_local) {
+  SHARED_DYN(words_t, s);
+  uint32_t mine[4] = {1, 2, 3, 4};
+  AT(0), st_shared_b32(WRONG ? mine : s + threadIdx.x, 5);
+  m.filled[threadIdx.x] = mine[threadIdx.x % 4];
+}
+KERNEL(copied_to_global) {
+  SHARED_DYN(words_t, s);
+  AT(0), cp_async_16((WRONG ? m.filled + 512 : s) + 4 * threadIdx.x, m.filled, 16);
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+KERNEL(copied_from_shared) {
+  SHARED_DYN(words_t, s);
+  for (int i = threadIdx.x; i < 256; i += 32) s[i] = 1;
+  __syncwarp();
+  AT(0), cp_async_16(s + 128 + 4 * threadIdx.x, WRONG ? s : m.filled, 16);
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+KERNEL(copied_from_null) {
+  SHARED_DYN(words_t, s);
+  AT(0), cp_async_16(s + 4 * threadIdx.x, WRONG ? m.none : m.filled, 16);
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+KERNEL(copied_to_null) {
+  SHARED_DYN(words_t, s);
+  AT(0), cp_async_16(WRONG ? (uint32_t *)m.none : s + 4 * threadIdx.x, m.filled, 16);
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+KERNEL(added_in_shared) {
+  SHARED_DYN(words_t, s);
+  s[threadIdx.x] = 0;
+  __syncwarp();
+  AT(0), atom_global_add_s32((int *)(WRONG ? s : m.filled), 1);
+}
+KERNEL(added_to_null) {
+  AT(0), atom_global_add_f32((float *)(WRONG ? m.none : m.filled), 1);
+}
+
 /* --- E08: never written ----------------------------------------------------------------------------------- */
 
 KERNEL(blank_shared) {
@@ -214,6 +289,18 @@ FAULT(misaligned_shared, 32, sizeof(words_t))
 FAULT(misaligned_copy, 32, sizeof(words_t))
 FAULT(misaligned_row, 32, sizeof(words_t))
 FAULT(row_in_global, 32, sizeof(words_t))
+FAULT(global_load_of_shared, 32, sizeof(words_t))
+FAULT(global_store_to_shared, 32, sizeof(words_t))
+FAULT(global_store_far_beyond_shared, 32, sizeof(words_t))
+FAULT(shared_load_of_global, 32, sizeof(words_t))
+FAULT(shared_store_to_global, 32, sizeof(words_t))
+FAULT(shared_store_to_local, 32, sizeof(words_t))
+FAULT(copied_to_global, 32, sizeof(words_t))
+FAULT(copied_from_shared, 32, sizeof(words_t))
+FAULT(copied_from_null, 32, sizeof(words_t))
+FAULT(copied_to_null, 32, sizeof(words_t))
+FAULT(added_in_shared, 32, sizeof(words_t))
+FAULT(added_to_null, 32, sizeof(words_t))
 FAULT(blank_shared, 32, sizeof(words_t))
 FAULT(blank_global, 32, sizeof(words_t))
 FAULT(blank_tail, 32, sizeof(words_t))
@@ -246,6 +333,18 @@ const fault_t faults_memory[] = {
     {"misaligned copy", "E07", "multiples of 16", 1, 80, misaligned_copy_run},
     {"misaligned ldmatrix row", "E07", "16-byte aligned", 1, 80, misaligned_row_run},
     {"ldmatrix row in global memory", "E07", "in shared memory", 1, 80, row_in_global_run},
+    {"global load of a shared address", "E07", "address in shared memory", 1, 80, global_load_of_shared_run},
+    {"global store to a shared address", "E07", "st_global_b32 writes", 1, 80, global_store_to_shared_run},
+    {"the same, beyond the block's", "E07", "in shared memory", 1, 80, global_store_far_beyond_shared_run},
+    {"shared load of a global address", "E07", "address in global memory", 1, 80, shared_load_of_global_run},
+    {"shared store to a global address", "E07", "st_shared_b32x4 writes", 1, 80, shared_store_to_global_run},
+    {"shared store to a local variable", "E07", "in neither", 1, 80, shared_store_to_local_run},
+    {"copy to global memory", "E07", "cp.async writes", 1, 80, copied_to_global_run},
+    {"copy from shared memory", "E07", "cp.async reads", 1, 80, copied_from_shared_run},
+    {"copy through a null pointer", "E07", "reads 16 bytes", 1, 80, copied_from_null_run},
+    {"copy to a null pointer", "E07", "null pointer", 1, 80, copied_to_null_run},
+    {"addition in shared memory", "E07", "atom_global_add_s32", 1, 80, added_in_shared_run},
+    {"addition through a null pointer", "E07", "null pointer", 1, 80, added_to_null_run},
     {"shared memory never written", "E08", "shared memory", 1, 80, blank_shared_run},
     {"global memory never written", "E08", "global memory", 1, 80, blank_global_run},
     {"tail of a tile never written", "E08", "shared memory", 1, 80, blank_tail_run},

@@ -32,6 +32,24 @@ static void nowhere(const thread_t *t, const void *p, int bytes, bool write, uin
   emu_block_thread("nothing: the launch is given up", {"", 0});
 }
 
+/* Of what is in neither memory nothing is said where global memory is meant: emu_touch_global does. */
+void emu_check_space(thread_t *t, emu_wrapper_t by, const void *p, int bytes, bool write, uint32_t place) {
+  if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, place);
+  const bool shared = emu_is_shared(t, p) || (!emu_in_region(p) && emu_in_arena(emu_worker, p));
+  if (by.space == EMU_ANY_SPACE || shared == (by.space == EMU_SHARED)) return;
+  char who[80], here[200];
+  emu_thread_text(t, who, sizeof who);
+  if (emu_is_new("E07", place))
+    emu_find("E07", "%s: %s %s %d bytes of %s memory, but %p is %s, at %s", who, by.name,
+             write ? "writes" : "reads", bytes, shared ? "global" : "shared", p,
+             shared             ? "an address in shared memory"
+             : emu_in_region(p) ? "an address in global memory"
+                                : "in neither",
+             emu_place_text(place, here, sizeof here));
+  emu_worker->stop = true;
+  emu_block_thread("nothing: the launch is given up", {"", 0});
+}
+
 /* Inlined where `bytes` is a constant: a division less. */
 static inline __attribute__((always_inline)) void access(void *p, int bytes, bool write, const void *pc) {
   if (!emu_worker || !emu_settings()->races) return;
@@ -123,7 +141,7 @@ extern "C" void __tsan_vptr_read(void **slot) {
 }
 
 /* Loads and stores that a wrapper makes in one piece. */
-static void wide(const void *p, int bytes, bool write, emu_place_t here, const void *pc) {
+static void wide(const void *p, int bytes, bool write, emu_place_t here, emu_wrapper_t by, const void *pc) {
   if (!emu_settings()->races) return;
   thread_t *t = current_thread();
   if ((uintptr_t)p % (unsigned)bytes) {
@@ -134,7 +152,7 @@ static void wide(const void *p, int bytes, bool write, emu_place_t here, const v
                write ? "store" : "load", p, bytes, here.file, here.line);
   }
   const uint32_t place = emu_address_id(t, pc);
-  if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, place);
+  emu_check_space(t, by, p, bytes, write, place);
   if (!touch(t, p, bytes, write, place)) {
     emu_touch_global(t, p, bytes, write, false, EMU_WARP, place); /* which it is not: that is the finding */
     return;
@@ -142,13 +160,13 @@ static void wide(const void *p, int bytes, bool write, emu_place_t here, const v
   emu_request(t, p, bytes, here.file + here.line);
 }
 
-void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here) {
-  wide(from, bytes, false, here, EMU_PC);
+void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here, emu_wrapper_t by) {
+  wide(from, bytes, false, here, by, EMU_PC);
   memcpy(registers, from, (size_t)bytes);
 }
 
-void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here) {
-  wide(to, bytes, true, here, EMU_PC);
+void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here, emu_wrapper_t by) {
+  wide(to, bytes, true, here, by, EMU_PC);
   memcpy(to, registers, (size_t)bytes);
 }
 
@@ -165,25 +183,22 @@ static int sum_of(int a, int b) {
   return (int)((unsigned)a + (unsigned)b);
 }
 
-template <class T> static T atomic_add(T *p, T x, const void *pc) {
+template <class T> static T atomic_add(T *p, T x, emu_wrapper_t by, const void *pc) {
   thread_t *t = current_thread();
   uint32_t place = emu_address_id(t, pc);
-  if (emu_is_shared(t, p)) {
-    emu_touch_shared(t, p, sizeof x, true, EMU_WARP, place);
-  } else {
-    emu_touch_global(t, p, sizeof x, true, true, EMU_WARP, place);
-    emu_worker->count->hbm_read += sizeof x;
-  }
+  emu_check_space(t, by, p, sizeof x, true, place);
+  emu_touch_global(t, p, sizeof x, true, true, EMU_WARP, place);
+  emu_worker->count->hbm_read += sizeof x;
   T old = *p, sum;
   do sum = sum_of(old, x);
   while (!__atomic_compare_exchange(p, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }
-float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here) {
+float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here, emu_wrapper_t by) {
   (void)here;
-  return atomic_add(p, x, EMU_PC);
+  return atomic_add(p, x, by, EMU_PC);
 }
-int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here) {
+int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here, emu_wrapper_t by) {
   (void)here;
-  return atomic_add(p, x, EMU_PC);
+  return atomic_add(p, x, by, EMU_PC);
 }

@@ -47,6 +47,8 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
   }
   if (emu_settings()->races) {
     place = emu_address_id(t, EMU_PC);
+    emu_check_space(t, {"cp.async", EMU_SHARED}, shared, bytes, true, place);
+    if (valid) emu_check_space(t, {"cp.async", EMU_GLOBAL}, global, valid, false, place);
     if (valid) emu_touch_global(t, global, valid, false, false, EMU_CP_ASYNC, place);
     emu_touch_shared(t, shared, bytes, true, EMU_CP_ASYNC, place);
     emu_request(t, shared, bytes, here.file + here.line);

@@ -77,10 +77,24 @@ enum emu_shuffle_t { EMU_SHUFFLE_XOR, EMU_SHUFFLE_INDEX, EMU_SHUFFLE_DOWN };
 uint32_t fa_emu_shuffle(uint32_t x, int argument, emu_shuffle_t kind, emu_place_t here);
 uint32_t fa_emu_ballot(bool x, emu_place_t here);
 
-void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here);
-void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here);
-float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here);
-int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here);
+/* The memory that an instruction is about. A wrapper's name says it, as the instruction's does: ld_shared_f32x4. Compilers
+ * know the answer where the name is a constant: nothing is looked for when a kernel runs. */
+enum emu_space_t { EMU_ANY_SPACE, EMU_GLOBAL, EMU_SHARED };
+struct emu_wrapper_t {
+  const char *name;
+  emu_space_t space;
+};
+static inline __attribute__((always_inline)) emu_wrapper_t emu_wrapper(const char *name) {
+  return {name, strstr(name, "_shared_")   ? EMU_SHARED
+                : strstr(name, "_global_") ? EMU_GLOBAL
+                                           : EMU_ANY_SPACE};
+}
+#define EMU_WRAPPER emu_wrapper_t by = emu_wrapper(__builtin_FUNCTION())
+
+void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here, EMU_WRAPPER);
+void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here, EMU_WRAPPER);
+float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here, EMU_WRAPPER);
+int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here, EMU_WRAPPER);
 
 void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu_place_t here);
 void fa_emu_cp_async_commit(emu_place_t here);

@@ -184,6 +184,8 @@ static inline bool emu_is_shared(const thread_t *t, const void *p) {
 static inline bool emu_in_arena(const worker_t *w, const void *p) {
   return (uintptr_t)p - ((uintptr_t)w->arena - SHARED_STRIDE) < ((size_t)w->room + 2) * SHARED_STRIDE;
 }
+/* Finding E07, and the launch is given up, if the wrapper cannot use the address: null, or of the other memory. */
+void emu_check_space(thread_t *t, emu_wrapper_t by, const void *p, int bytes, bool write, uint32_t place);
 void emu_join(clock_vector_t *into, const clock_vector_t *from);
 /* What this warp does from now on is a new epoch; also takes in which cp.async groups all lanes waited for. */
 void emu_new_epoch(warp_t *w);
