@@ -104,39 +104,23 @@ KERNEL(counts_differ) {
 } // namespace FA_KERNEL_NAMESPACE
 
 using namespace FA_KERNEL_NAMESPACE;
-FAULT(named_in_branch, 64, 0)
-FAULT(crossed, 64, 0)
-FAULT(count_too_large, 128, 0)
-FAULT(half_warps_arrive, 128, 0)
-FAULT(lane_at_barrier, 64, 0)
-FAULT(shuffle_in_branch, 32, 0)
-FAULT(syncwarp_in_branch, 32, 0)
-FAULT(divergent_barrier, 64, 0)
-FAULT(early_return, 64, 0)
-FAULT(barrier_in_branch, 64, 0)
-FAULT(ended_lane, 32, 0)
-FAULT(ended_first_lane, 32, 0)
-FAULT(no_such_barrier, 64, 0)
-FAULT(part_of_a_warp, 128, 0)
-FAULT(more_than_there_are, 64, 0)
-FAULT(counts_differ, 64, 0)
 
 const fault_t faults_barrier[] = {
-    {"named barrier in a branch", "E01", "32 of 64 threads", 1, 80, named_in_branch_run},
-    {"two named barriers, crossed", "E01", "barrier 2", 2, 80, crossed_run},
-    {"named barrier for too many", "E01", "64 of 96 threads", 1, 80, count_too_large_run},
-    {"half of each warp arrives", "E01", "rest of its warp", 1, 80, half_warps_arrive_run},
-    {"lane at a barrier, warp in a shuffle", "E01", "a shuffle", 2, 80, lane_at_barrier_run},
-    {"shuffles in two branches", "E02", "a shuffle", 2, 80, shuffle_in_branch_run},
-    {"shuffle and __syncwarp", "E02", "__syncwarp", 2, 80, syncwarp_in_branch_run},
-    {"__syncthreads in two branches", "E03", "divergent", 2, 80, divergent_barrier_run},
-    {"return before a barrier", "E03", "40 of 64 threads", 1, 80, early_return_run},
-    {"__syncthreads in a branch", "E03", "32 of 64 threads", 1, 80, barrier_in_branch_run},
-    {"last lane ended before a shuffle", "E03", "shuffle", 1, 80, ended_lane_run},
-    {"first lane ended before a shuffle", "E03", "shuffle", 1, 80, ended_first_lane_run},
-    {"barrier 16", "E03", "ids are 0-15", 1, 80, no_such_barrier_run},
-    {"barrier for one warp and a half", "E03", "multiples of 32", 1, 80, part_of_a_warp_run},
-    {"barrier for more than the block", "E03", "no more than", 1, 80, more_than_there_are_run},
-    {"barrier with two counts", "E03 E01", "expects", 1, 80, counts_differ_run},
+    {"named barrier in a branch", "E01", "32 of 64 threads", 1, 80, FAULT(named_in_branch, 64, 0)},
+    {"two named barriers, crossed", "E01", "barrier 2", 2, 80, FAULT(crossed, 64, 0)},
+    {"named barrier for too many", "E01", "64 of 96 threads", 1, 80, FAULT(count_too_large, 128, 0)},
+    {"half of each warp arrives", "E01", "rest of its warp", 1, 80, FAULT(half_warps_arrive, 128, 0)},
+    {"lane at a barrier, warp in a shuffle", "E01", "a shuffle", 2, 80, FAULT(lane_at_barrier, 64, 0)},
+    {"shuffles in two branches", "E02", "a shuffle", 2, 80, FAULT(shuffle_in_branch, 32, 0)},
+    {"shuffle and __syncwarp", "E02", "__syncwarp", 2, 80, FAULT(syncwarp_in_branch, 32, 0)},
+    {"__syncthreads in two branches", "E03", "divergent", 2, 80, FAULT(divergent_barrier, 64, 0)},
+    {"return before a barrier", "E03", "40 of 64 threads", 1, 80, FAULT(early_return, 64, 0)},
+    {"__syncthreads in a branch", "E03", "32 of 64 threads", 1, 80, FAULT(barrier_in_branch, 64, 0)},
+    {"last lane ended before a shuffle", "E03", "shuffle", 1, 80, FAULT(ended_lane, 32, 0)},
+    {"first lane ended before a shuffle", "E03", "shuffle", 1, 80, FAULT(ended_first_lane, 32, 0)},
+    {"barrier 16", "E03", "ids are 0-15", 1, 80, FAULT(no_such_barrier, 64, 0)},
+    {"barrier for one warp and a half", "E03", "multiples of 32", 1, 80, FAULT(part_of_a_warp, 128, 0)},
+    {"barrier for more than the block", "E03", "no more than", 1, 80, FAULT(more_than_there_are, 64, 0)},
+    {"barrier with two counts", "E03 E01", "expects", 1, 80, FAULT(counts_differ, 64, 0)},
     {NULL, NULL, NULL, 0, 0, NULL},
 };

@@ -14,10 +14,14 @@ FA_DEVICE void fetch(cells_t &s, fault_memory_t m, int t) {
   cp_async_commit();
 }
 
+/* Thread t of the block, whose copy to s.x[t] is under way. */
+#define FETCH(s, t)                                                                                          \
+  SHARED_DYN(cells_t, s);                                                                                    \
+  const int t = threadIdx.x;                                                                                 \
+  fetch(s, m, t)
+
 KERNEL(not_waited_for) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   if (!WRONG) cp_async_wait<0>();
   AT(1), m.filled[1024 + t] = s.x[t][0];
   cp_async_wait<0>();
@@ -25,9 +29,7 @@ KERNEL(not_waited_for) {
 
 /* The group that is waited for is the one before. */
 KERNEL(one_too_many_pending) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   cp_async_wait<WRONG ? 1 : 0>();
   AT(1), m.filled[1024 + t] = s.x[t][0];
   cp_async_wait<0>();
@@ -46,9 +48,7 @@ KERNEL(never_committed) {
 
 /* Each thread waits for its own copies only. */
 KERNEL(one_lane_waits_for_nothing) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   if (!WRONG || t != 3) cp_async_wait<0>();
   __syncthreads();
   AT(1), m.filled[1024 + t] = s.x[63 - t][0];
@@ -56,18 +56,14 @@ KERNEL(one_lane_waits_for_nothing) {
 }
 
 KERNEL(no_barrier_after_wait) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   cp_async_wait<0>();
   if (!WRONG) __syncthreads();
   AT(1), m.filled[1024 + t] = s.x[63 - t][0];
 }
 
 KERNEL(barrier_before_wait) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   if (WRONG) __syncthreads();
   cp_async_wait<0>();
   if (!WRONG) __syncthreads();
@@ -75,18 +71,14 @@ KERNEL(barrier_before_wait) {
 }
 
 KERNEL(other_lane_reads) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   cp_async_wait<0>();
   if (!WRONG) __syncwarp();
   AT(1), m.filled[1024 + t] = s.x[31 - t][0];
 }
 
 KERNEL(overwritten) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   if (!WRONG) cp_async_wait<0>();
   AT(1), s.x[t][0] = 7;
   cp_async_wait<0>();
@@ -107,27 +99,23 @@ KERNEL(copied_over_readers) {
   m.filled[1024 + t] = sum;
 }
 
-/* Only half the lanes copy, commit and wait; the barrier is for all. */
 /* The source may not change either while a copy is under way. */
 KERNEL(source_overwritten) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   if (!WRONG) cp_async_wait<0>();
   AT(1), m.filled[4 * t] = 7;
   cp_async_wait<0>();
 }
 
 KERNEL(source_overwritten_by_another) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   if (WRONG) __syncthreads();
   cp_async_wait<0>();
   if (!WRONG) __syncthreads();
   AT(1), m.filled[4 * (63 - t)] = 7;
 }
 
+/* Only half the lanes copy, commit and wait; the barrier is for all. */
 KERNEL(half_the_lanes) {
   SHARED_DYN(cells_t, s);
   const int t = threadIdx.x;
@@ -141,9 +129,7 @@ KERNEL(half_the_lanes) {
 }
 
 KERNEL(outstanding) {
-  SHARED_DYN(cells_t, s);
-  const int t = threadIdx.x;
-  fetch(s, m, t);
+  FETCH(s, t);
   cp_async_commit(); /* an empty group may be left over at the end */
   cp_async_wait<WRONG ? 2 : 1>();
 }
@@ -159,35 +145,27 @@ KERNEL(outstanding_uncommitted) {
 } // namespace FA_KERNEL_NAMESPACE
 
 using namespace FA_KERNEL_NAMESPACE;
-FAULT(not_waited_for, 64, sizeof(cells_t))
-FAULT(one_too_many_pending, 64, sizeof(cells_t))
-FAULT(never_committed, 64, sizeof(cells_t))
-FAULT(one_lane_waits_for_nothing, 64, sizeof(cells_t))
-FAULT(no_barrier_after_wait, 64, sizeof(cells_t))
-FAULT(barrier_before_wait, 64, sizeof(cells_t))
-FAULT(other_lane_reads, 32, sizeof(cells_t))
-FAULT(overwritten, 64, sizeof(cells_t))
-FAULT(copied_over_readers, 64, sizeof(cells_t))
-FAULT(source_overwritten, 64, sizeof(cells_t))
-FAULT(source_overwritten_by_another, 64, sizeof(cells_t))
-FAULT(half_the_lanes, 64, sizeof(cells_t))
-FAULT(outstanding, 64, sizeof(cells_t))
-FAULT(outstanding_uncommitted, 64, sizeof(cells_t))
 
 const fault_t faults_copy[] = {
-    {"copy not waited for", "E05", "cp.async", 2, 80, not_waited_for_run},
-    {"copy still pending", "E05", "cp.async", 2, 80, one_too_many_pending_run},
-    {"copy never committed", "E05", "cp.async", 2, 80, never_committed_run},
-    {"one lane does not wait", "E05", "cp.async", 2, 80, one_lane_waits_for_nothing_run},
-    {"no barrier after the wait", "E05 E08", "cp.async", 2, 80, no_barrier_after_wait_run},
-    {"barrier before the wait", "E05", "cp.async", 2, 80, barrier_before_wait_run},
-    {"no __syncwarp after the wait", "E05 E08", "cp.async", 2, 80, other_lane_reads_run},
-    {"copy written over", "E05", "cp.async", 2, 80, overwritten_run},
-    {"copy over what is read", "E05", "cp.async", 2, 80, copied_over_readers_run},
-    {"source of a copy written", "E05", "global memory", 2, 80, source_overwritten_run},
-    {"source written by another", "E05", "global memory", 2, 80, source_overwritten_by_another_run},
-    {"half the lanes copy", "E05", "cp.async", 2, 80, half_the_lanes_run},
-    {"outstanding at the end", "E10", "cp.async", 0, 80, outstanding_run},
-    {"outstanding without a group", "E10", "cp.async", 0, 80, outstanding_uncommitted_run},
+    {"copy not waited for", "E05", "cp.async", 2, 80, FAULT(not_waited_for, 64, sizeof(cells_t))},
+    {"copy still pending", "E05", "cp.async", 2, 80, FAULT(one_too_many_pending, 64, sizeof(cells_t))},
+    {"copy never committed", "E05", "cp.async", 2, 80, FAULT(never_committed, 64, sizeof(cells_t))},
+    {"one lane does not wait", "E05", "cp.async", 2, 80,
+     FAULT(one_lane_waits_for_nothing, 64, sizeof(cells_t))},
+    {"no barrier after the wait", "E05 E08", "cp.async", 2, 80,
+     FAULT(no_barrier_after_wait, 64, sizeof(cells_t))},
+    {"barrier before the wait", "E05", "cp.async", 2, 80, FAULT(barrier_before_wait, 64, sizeof(cells_t))},
+    {"no __syncwarp after the wait", "E05 E08", "cp.async", 2, 80,
+     FAULT(other_lane_reads, 32, sizeof(cells_t))},
+    {"copy written over", "E05", "cp.async", 2, 80, FAULT(overwritten, 64, sizeof(cells_t))},
+    {"copy over what is read", "E05", "cp.async", 2, 80, FAULT(copied_over_readers, 64, sizeof(cells_t))},
+    {"source of a copy written", "E05", "global memory", 2, 80,
+     FAULT(source_overwritten, 64, sizeof(cells_t))},
+    {"source written by another", "E05", "global memory", 2, 80,
+     FAULT(source_overwritten_by_another, 64, sizeof(cells_t))},
+    {"half the lanes copy", "E05", "cp.async", 2, 80, FAULT(half_the_lanes, 64, sizeof(cells_t))},
+    {"outstanding at the end", "E10", "cp.async", 0, 80, FAULT(outstanding, 64, sizeof(cells_t))},
+    {"outstanding without a group", "E10", "cp.async", 0, 80,
+     FAULT(outstanding_uncommitted, 64, sizeof(cells_t))},
     {NULL, NULL, NULL, 0, 0, NULL},
 };

@@ -12,6 +12,17 @@ namespace FA_KERNEL_NAMESPACE {
 
 typedef uint32_t words_t[256];
 
+/* By one warp. */
+FA_DEVICE void fill(words_t &s, int words) {
+  for (int i = threadIdx.x; i < words; i += 32) s[i] = (uint32_t)i;
+  __syncwarp();
+}
+
+FA_DEVICE void wait_for_all(void) {
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+
 /* --- E06: shared memory ----------------------------------------------------------------------------------- */
 
 KERNEL(larger_than_launched) {
@@ -45,8 +56,7 @@ KERNEL(wide_beyond_shared) {
 KERNEL(copied_beyond_shared) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16(s + 4 * threadIdx.x + (WRONG ? 132 : 0), m.filled, 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 
 /* --- E07: global memory ----------------------------------------------------------------------------------- */
@@ -82,15 +92,13 @@ KERNEL(null_pointer_wide) {
 KERNEL(copied_from_outside) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16(s + 4 * threadIdx.x, m.filled + (WRONG ? FAULT_WORDS : 0), 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 /* With nothing valid the source is not read. */
 KERNEL(copied_from_nowhere) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16(s + 4 * threadIdx.x, m.filled + FAULT_WORDS, WRONG ? 16 : 0);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 KERNEL(misaligned_word) {
   uint32_t *word = (uint32_t *)(void *)((char *)m.filled + (WRONG ? 2 : 0));
@@ -112,15 +120,13 @@ KERNEL(misaligned_shared) {
 KERNEL(misaligned_copy) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16(s + 4 * threadIdx.x, m.filled + (WRONG ? 2 : 4), 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 KERNEL(misaligned_row) {
   SHARED_DYN(words_t, s);
   const int t = threadIdx.x;
   uint32_t r[4];
-  for (int i = t; i < 256; i += 32) s[i] = (uint32_t)i;
-  __syncwarp();
+  fill(s, 256);
   AT(0), ldmatrix_x4(r, s + 4 * t + (WRONG && t == 9 ? 2 : 0));
   m.filled[t] = r[0];
 }
@@ -128,8 +134,7 @@ KERNEL(row_in_global) {
   SHARED_DYN(words_t, s);
   const int t = threadIdx.x;
   uint32_t r[4];
-  for (int i = t; i < 256; i += 32) s[i] = (uint32_t)i;
-  __syncwarp();
+  fill(s, 256);
   AT(0), ldmatrix_x4(r, WRONG ? (const void *)m.filled : s);
   m.filled[t] = r[0];
 }
@@ -139,8 +144,7 @@ KERNEL(row_in_global) {
 KERNEL(global_load_of_shared) {
   SHARED_DYN(words_t, s);
   float x[4];
-  for (int i = threadIdx.x; i < 256; i += 32) s[i] = 1;
-  __syncwarp();
+  fill(s, 256);
   AT(0), ld_global_f32x4(x, (const float *)(WRONG ? s : m.filled));
   m.filled[64 + threadIdx.x] = fa_float_bits(x[0]);
 }
@@ -156,8 +160,7 @@ KERNEL(global_store_far_beyond_shared) {
 KERNEL(shared_load_of_global) {
   SHARED_DYN(words_t, s);
   float x[4];
-  for (int i = threadIdx.x; i < 256; i += 32) s[i] = 1;
-  __syncwarp();
+  fill(s, 256);
   AT(0), ld_shared_f32x4(x, WRONG ? m.filled : s);
   m.filled[64 + threadIdx.x] = fa_float_bits(x[0]);
 }
@@ -175,28 +178,23 @@ KERNEL(shared_store_to_local) {
 KERNEL(copied_to_global) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16((WRONG ? m.filled + 512 : s) + 4 * threadIdx.x, m.filled, 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 KERNEL(copied_from_shared) {
   SHARED_DYN(words_t, s);
-  for (int i = threadIdx.x; i < 256; i += 32) s[i] = 1;
-  __syncwarp();
+  fill(s, 256);
   AT(0), cp_async_16(s + 128 + 4 * threadIdx.x, WRONG ? s : m.filled, 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 KERNEL(copied_from_null) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16(s + 4 * threadIdx.x, WRONG ? m.none : m.filled, 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 KERNEL(copied_to_null) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16(WRONG ? (uint32_t *)m.none : s + 4 * threadIdx.x, m.filled, 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 KERNEL(added_in_shared) {
   SHARED_DYN(words_t, s);
@@ -223,16 +221,14 @@ KERNEL(blank_tail) {
   SHARED_DYN(words_t, s);
   const int t = threadIdx.x;
   uint32_t r[4];
-  for (int i = t; i < (WRONG ? 100 : 128); i += 32) s[i] = (uint32_t)i;
-  __syncwarp();
+  fill(s, (WRONG ? 100 : 128));
   AT(0), ldmatrix_x4(r, s + 4 * t);
   m.filled[t] = r[0];
 }
 KERNEL(blank_copied) {
   SHARED_DYN(words_t, s);
   AT(0), cp_async_16(s + 4 * threadIdx.x, WRONG ? m.blank : m.filled, 16);
-  cp_async_commit();
-  cp_async_wait<0>();
+  wait_for_all();
 }
 
 /* --- E09: not on this architecture ------------------------------------------------------------------------ */
@@ -240,7 +236,7 @@ KERNEL(blank_copied) {
 KERNEL(copy_on_75) {
   SHARED_DYN(words_t, s);
   if (WRONG) AT(0), cp_async_16(s + 4 * threadIdx.x, m.filled, 16);
-  if (WRONG) cp_async_commit(), cp_async_wait<0>();
+  if (WRONG) wait_for_all();
 }
 KERNEL(mma_on_75) {
   float d[4] = {0, 0, 0, 0};
@@ -268,90 +264,66 @@ static fa_status_t larger_than_launched_run(const fault_memory_t *m, bool wrong,
   LAUNCH(larger_than_launched<false>, 1, 32, sizeof(words_t) - (wrong ? 4 : 0), NULL, *m);
   return FA_OK;
 }
-FAULT(beyond_shared, 32, sizeof(words_t))
-FAULT(far_beyond_shared, 32, sizeof(words_t))
-FAULT(before_shared, 32, sizeof(words_t))
-FAULT(wide_beyond_shared, 32, sizeof(words_t))
-FAULT(copied_beyond_shared, 32, sizeof(words_t))
-FAULT(beyond_buffer, 32, sizeof(words_t))
-FAULT(before_buffer, 32, sizeof(words_t))
-FAULT(wide_tail, 32, sizeof(words_t))
-FAULT(after_free, 32, sizeof(words_t))
-FAULT(pointer_of_the_host, 32, sizeof(words_t))
-FAULT(null_pointer, 32, 0)
-FAULT(null_pointer_wide, 32, 0)
-FAULT(copied_from_outside, 32, sizeof(words_t))
-FAULT(copied_from_nowhere, 32, sizeof(words_t))
-FAULT(misaligned_word, 32, sizeof(words_t))
-FAULT(misaligned_vector, 32, sizeof(words_t))
-FAULT(misaligned_pair, 32, sizeof(words_t))
-FAULT(misaligned_shared, 32, sizeof(words_t))
-FAULT(misaligned_copy, 32, sizeof(words_t))
-FAULT(misaligned_row, 32, sizeof(words_t))
-FAULT(row_in_global, 32, sizeof(words_t))
-FAULT(global_load_of_shared, 32, sizeof(words_t))
-FAULT(global_store_to_shared, 32, sizeof(words_t))
-FAULT(global_store_far_beyond_shared, 32, sizeof(words_t))
-FAULT(shared_load_of_global, 32, sizeof(words_t))
-FAULT(shared_store_to_global, 32, sizeof(words_t))
-FAULT(shared_store_to_local, 32, sizeof(words_t))
-FAULT(copied_to_global, 32, sizeof(words_t))
-FAULT(copied_from_shared, 32, sizeof(words_t))
-FAULT(copied_from_null, 32, sizeof(words_t))
-FAULT(copied_to_null, 32, sizeof(words_t))
-FAULT(added_in_shared, 32, sizeof(words_t))
-FAULT(added_to_null, 32, sizeof(words_t))
-FAULT(blank_shared, 32, sizeof(words_t))
-FAULT(blank_global, 32, sizeof(words_t))
-FAULT(blank_tail, 32, sizeof(words_t))
-FAULT(blank_copied, 32, sizeof(words_t))
-FAULT(copy_on_75, 32, sizeof(words_t))
-FAULT(mma_on_75, 32, sizeof(words_t))
-FAULT(bf16_on_75, 32, sizeof(words_t))
-FAULT(stmatrix_on_80, 32, sizeof(words_t))
 
 const fault_t faults_memory[] = {
     {"structure larger than launched", "E06", "1024 bytes", 1, 80, larger_than_launched_run},
-    {"index beyond", "E06", "beyond", 1, 80, beyond_shared_run},
-    {"index far beyond", "E06", "shared memory", 1, 80, far_beyond_shared_run},
-    {"index below 0", "E06", "shared memory", 1, 80, before_shared_run},
-    {"wide store beyond", "E06", "16 bytes", 1, 80, wide_beyond_shared_run},
-    {"copy beyond", "E06", "16 bytes", 1, 80, copied_beyond_shared_run},
-    {"element behind a buffer", "E07", "outside every buffer", 1, 80, beyond_buffer_run},
-    {"element before a buffer", "E07", "outside every buffer", 1, 80, before_buffer_run},
-    {"vector at the tail", "E07", "16 bytes", 1, 80, wide_tail_run},
-    {"buffer that was freed", "E07", "outside every buffer", 1, 80, after_free_run},
-    {"the host's memory", "E07", "outside every buffer", 1, 80, pointer_of_the_host_run},
-    {"null pointer", "E07", "null pointer", 1, 80, null_pointer_run},
-    {"null pointer, wide", "E07", "null pointer", 1, 80, null_pointer_wide_run},
-    {"copy from outside", "E07", "16 bytes", 1, 80, copied_from_outside_run},
-    {"copy of nothing, then of something", "E07", "16 bytes", 1, 80, copied_from_nowhere_run},
-    {"misaligned word", "E07", "multiple of 4", 1, 80, misaligned_word_run},
-    {"misaligned vector", "E07", "multiple of 16", 1, 80, misaligned_vector_run},
-    {"misaligned pair", "E07 E04", "multiple of 8", 1, 80, misaligned_pair_run},
-    {"misaligned shared vector", "E07 E04", "multiple of 16", 1, 80, misaligned_shared_run},
-    {"misaligned copy", "E07", "multiples of 16", 1, 80, misaligned_copy_run},
-    {"misaligned ldmatrix row", "E07", "16-byte aligned", 1, 80, misaligned_row_run},
-    {"ldmatrix row in global memory", "E07", "in shared memory", 1, 80, row_in_global_run},
-    {"global load of a shared address", "E07", "address in shared memory", 1, 80, global_load_of_shared_run},
-    {"global store to a shared address", "E07", "st_global_b32 writes", 1, 80, global_store_to_shared_run},
-    {"the same, beyond the block's", "E07", "in shared memory", 1, 80, global_store_far_beyond_shared_run},
-    {"shared load of a global address", "E07", "address in global memory", 1, 80, shared_load_of_global_run},
-    {"shared store to a global address", "E07", "st_shared_b32x4 writes", 1, 80, shared_store_to_global_run},
-    {"shared store to a local variable", "E07", "in neither", 1, 80, shared_store_to_local_run},
-    {"copy to global memory", "E07", "cp.async writes", 1, 80, copied_to_global_run},
-    {"copy from shared memory", "E07", "cp.async reads", 1, 80, copied_from_shared_run},
-    {"copy through a null pointer", "E07", "reads 16 bytes", 1, 80, copied_from_null_run},
-    {"copy to a null pointer", "E07", "null pointer", 1, 80, copied_to_null_run},
-    {"addition in shared memory", "E07", "atom_global_add_s32", 1, 80, added_in_shared_run},
-    {"addition through a null pointer", "E07", "null pointer", 1, 80, added_to_null_run},
-    {"shared memory never written", "E08", "shared memory", 1, 80, blank_shared_run},
-    {"global memory never written", "E08", "global memory", 1, 80, blank_global_run},
-    {"tail of a tile never written", "E08", "shared memory", 1, 80, blank_tail_run},
-    {"copy of what was never written", "E08", "global memory", 1, 80, blank_copied_run},
-    {"cp.async on sm_75", "E09", "sm_75", 1, 75, copy_on_75_run},
-    {"mma.m16n8k16 on sm_75", "E09", "sm_75", 1, 75, mma_on_75_run},
-    {"mma with bf16 on sm_75", "E09", "sm_75", 1, 75, bf16_on_75_run},
-    {"stmatrix on sm_80", "E09", "sm_80", 1, 80, stmatrix_on_80_run},
+    {"index beyond", "E06", "beyond", 1, 80, FAULT(beyond_shared, 32, sizeof(words_t))},
+    {"index far beyond", "E06", "shared memory", 1, 80, FAULT(far_beyond_shared, 32, sizeof(words_t))},
+    {"index below 0", "E06", "shared memory", 1, 80, FAULT(before_shared, 32, sizeof(words_t))},
+    {"wide store beyond", "E06", "16 bytes", 1, 80, FAULT(wide_beyond_shared, 32, sizeof(words_t))},
+    {"copy beyond", "E06", "16 bytes", 1, 80, FAULT(copied_beyond_shared, 32, sizeof(words_t))},
+    {"element behind a buffer", "E07", "outside every buffer", 1, 80,
+     FAULT(beyond_buffer, 32, sizeof(words_t))},
+    {"element before a buffer", "E07", "outside every buffer", 1, 80,
+     FAULT(before_buffer, 32, sizeof(words_t))},
+    {"vector at the tail", "E07", "16 bytes", 1, 80, FAULT(wide_tail, 32, sizeof(words_t))},
+    {"buffer that was freed", "E07", "outside every buffer", 1, 80, FAULT(after_free, 32, sizeof(words_t))},
+    {"the host's memory", "E07", "outside every buffer", 1, 80,
+     FAULT(pointer_of_the_host, 32, sizeof(words_t))},
+    {"null pointer", "E07", "null pointer", 1, 80, FAULT(null_pointer, 32, 0)},
+    {"null pointer, wide", "E07", "null pointer", 1, 80, FAULT(null_pointer_wide, 32, 0)},
+    {"copy from outside", "E07", "16 bytes", 1, 80, FAULT(copied_from_outside, 32, sizeof(words_t))},
+    {"copy of nothing, then of something", "E07", "16 bytes", 1, 80,
+     FAULT(copied_from_nowhere, 32, sizeof(words_t))},
+    {"misaligned word", "E07", "multiple of 4", 1, 80, FAULT(misaligned_word, 32, sizeof(words_t))},
+    {"misaligned vector", "E07", "multiple of 16", 1, 80, FAULT(misaligned_vector, 32, sizeof(words_t))},
+    {"misaligned pair", "E07 E04", "multiple of 8", 1, 80, FAULT(misaligned_pair, 32, sizeof(words_t))},
+    {"misaligned shared vector", "E07 E04", "multiple of 16", 1, 80,
+     FAULT(misaligned_shared, 32, sizeof(words_t))},
+    {"misaligned copy", "E07", "multiples of 16", 1, 80, FAULT(misaligned_copy, 32, sizeof(words_t))},
+    {"misaligned ldmatrix row", "E07", "16-byte aligned", 1, 80, FAULT(misaligned_row, 32, sizeof(words_t))},
+    {"ldmatrix row in global memory", "E07", "in shared memory", 1, 80,
+     FAULT(row_in_global, 32, sizeof(words_t))},
+    {"global load of a shared address", "E07", "address in shared memory", 1, 80,
+     FAULT(global_load_of_shared, 32, sizeof(words_t))},
+    {"global store to a shared address", "E07", "st_global_b32 writes", 1, 80,
+     FAULT(global_store_to_shared, 32, sizeof(words_t))},
+    {"the same, beyond the block's", "E07", "in shared memory", 1, 80,
+     FAULT(global_store_far_beyond_shared, 32, sizeof(words_t))},
+    {"shared load of a global address", "E07", "address in global memory", 1, 80,
+     FAULT(shared_load_of_global, 32, sizeof(words_t))},
+    {"shared store to a global address", "E07", "st_shared_b32x4 writes", 1, 80,
+     FAULT(shared_store_to_global, 32, sizeof(words_t))},
+    {"shared store to a local variable", "E07", "in neither", 1, 80,
+     FAULT(shared_store_to_local, 32, sizeof(words_t))},
+    {"copy to global memory", "E07", "cp.async writes", 1, 80, FAULT(copied_to_global, 32, sizeof(words_t))},
+    {"copy from shared memory", "E07", "cp.async reads", 1, 80,
+     FAULT(copied_from_shared, 32, sizeof(words_t))},
+    {"copy through a null pointer", "E07", "reads 16 bytes", 1, 80,
+     FAULT(copied_from_null, 32, sizeof(words_t))},
+    {"copy to a null pointer", "E07", "null pointer", 1, 80, FAULT(copied_to_null, 32, sizeof(words_t))},
+    {"addition in shared memory", "E07", "atom_global_add_s32", 1, 80,
+     FAULT(added_in_shared, 32, sizeof(words_t))},
+    {"addition through a null pointer", "E07", "null pointer", 1, 80,
+     FAULT(added_to_null, 32, sizeof(words_t))},
+    {"shared memory never written", "E08", "shared memory", 1, 80, FAULT(blank_shared, 32, sizeof(words_t))},
+    {"global memory never written", "E08", "global memory", 1, 80, FAULT(blank_global, 32, sizeof(words_t))},
+    {"tail of a tile never written", "E08", "shared memory", 1, 80, FAULT(blank_tail, 32, sizeof(words_t))},
+    {"copy of what was never written", "E08", "global memory", 1, 80,
+     FAULT(blank_copied, 32, sizeof(words_t))},
+    {"cp.async on sm_75", "E09", "sm_75", 1, 75, FAULT(copy_on_75, 32, sizeof(words_t))},
+    {"mma.m16n8k16 on sm_75", "E09", "sm_75", 1, 75, FAULT(mma_on_75, 32, sizeof(words_t))},
+    {"mma with bf16 on sm_75", "E09", "sm_75", 1, 75, FAULT(bf16_on_75, 32, sizeof(words_t))},
+    {"stmatrix on sm_80", "E09", "sm_80", 1, 80, FAULT(stmatrix_on_80, 32, sizeof(words_t))},
     {NULL, NULL, NULL, 0, 0, NULL},
 };

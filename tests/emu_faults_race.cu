@@ -197,45 +197,32 @@ KERNEL(atomic_and_plain) {
 } // namespace FA_KERNEL_NAMESPACE
 
 using namespace FA_KERNEL_NAMESPACE;
-FAULT(warps_read, 64, sizeof(words_t))
-FAULT(warps_read_after_syncwarp, 64, sizeof(words_t))
-FAULT(arrived_and_read, 64, sizeof(words_t))
-FAULT(arrived_and_filled, 64, sizeof(words_t))
-FAULT(filled_too_early, 64, sizeof(words_t))
-FAULT(two_warps_write, 64, sizeof(words_t))
-FAULT(lanes_read, 32, sizeof(words_t))
-FAULT(lanes_read_after_shuffle, 32, sizeof(words_t))
-FAULT(lane_writes_what_all_read, 32, sizeof(words_t))
-FAULT(lane_writes_what_it_read, 32, sizeof(words_t))
-FAULT(wide_store_and_read, 64, sizeof(cells_t))
-FAULT(neighbours, 64, sizeof(words_t))
-FAULT_BLOCKS(blocks_write, 5, 32, 0)
-FAULT_BLOCKS(blocks_read, 5, 32, 0)
-FAULT(warps_read_global, 64, 0)
-FAULT(lane_writes_global, 32, 0)
-FAULT(all_read_one_adds, 32, 0)
-FAULT_BLOCKS(sum_of_blocks, 5, 32, 0)
-FAULT_BLOCKS(atomic_and_plain, 2, 32, 0)
 
 const fault_t faults_race[] = {
-    {"no barrier between warps", "E04 E08", "shared memory", 2, 80, warps_read_run},
-    {"__syncwarp between warps", "E04 E08", "shared memory", 2, 80, warps_read_after_syncwarp_run},
-    {"arrived, and read", "E04 E08", "shared memory", 2, 80, arrived_and_read_run},
-    {"arrived, and filled again", "E04", "shared memory", 2, 80, arrived_and_filled_run},
-    {"buffer filled too early", "E04", "shared memory", 2, 80, filled_too_early_run},
-    {"two warps write", "E04 E08", "shared memory", 1, 80, two_warps_write_run},
-    {"no __syncwarp between lanes", "E04 E08", "shared memory", 2, 80, lanes_read_run},
-    {"a shuffle in its place", "E04 E08", "shared memory", 2, 80, lanes_read_after_shuffle_run},
-    {"a lane writes what all read", "E04", "shared memory", 2, 80, lane_writes_what_all_read_run},
-    {"a lane writes what it read too", "E04", "shared memory", 2, 80, lane_writes_what_it_read_run},
-    {"wide accesses", "E04 E08", "shared memory", 2, 80, wide_store_and_read_run},
-    {"two 16-bit elements", "E04 E08", "shared memory", 1, 80, neighbours_run},
-    {"blocks write the same", "E04", "global memory", 1, 80, blocks_write_run},
-    {"a block reads another's", "E04", "global memory", 2, 80, blocks_read_run},
-    {"no barrier in global memory", "E04", "global memory", 2, 80, warps_read_global_run},
-    {"a lane writes global memory", "E04", "global memory", 2, 80, lane_writes_global_run},
-    {"all read, one adds", "E04", "global memory", 2, 80, all_read_one_adds_run},
-    {"a sum without atomics", "E04", "global memory", 1, 80, sum_of_blocks_run},
-    {"atomic here, plain there", "E04", "global memory", 2, 80, atomic_and_plain_run},
+    {"no barrier between warps", "E04 E08", "shared memory", 2, 80, FAULT(warps_read, 64, sizeof(words_t))},
+    {"__syncwarp between warps", "E04 E08", "shared memory", 2, 80,
+     FAULT(warps_read_after_syncwarp, 64, sizeof(words_t))},
+    {"arrived, and read", "E04 E08", "shared memory", 2, 80, FAULT(arrived_and_read, 64, sizeof(words_t))},
+    {"arrived, and filled again", "E04", "shared memory", 2, 80,
+     FAULT(arrived_and_filled, 64, sizeof(words_t))},
+    {"buffer filled too early", "E04", "shared memory", 2, 80, FAULT(filled_too_early, 64, sizeof(words_t))},
+    {"two warps write", "E04 E08", "shared memory", 1, 80, FAULT(two_warps_write, 64, sizeof(words_t))},
+    {"no __syncwarp between lanes", "E04 E08", "shared memory", 2, 80,
+     FAULT(lanes_read, 32, sizeof(words_t))},
+    {"a shuffle in its place", "E04 E08", "shared memory", 2, 80,
+     FAULT(lanes_read_after_shuffle, 32, sizeof(words_t))},
+    {"a lane writes what all read", "E04", "shared memory", 2, 80,
+     FAULT(lane_writes_what_all_read, 32, sizeof(words_t))},
+    {"a lane writes what it read too", "E04", "shared memory", 2, 80,
+     FAULT(lane_writes_what_it_read, 32, sizeof(words_t))},
+    {"wide accesses", "E04 E08", "shared memory", 2, 80, FAULT(wide_store_and_read, 64, sizeof(cells_t))},
+    {"two 16-bit elements", "E04 E08", "shared memory", 1, 80, FAULT(neighbours, 64, sizeof(words_t))},
+    {"blocks write the same", "E04", "global memory", 1, 80, FAULT_BLOCKS(blocks_write, 5, 32, 0)},
+    {"a block reads another's", "E04", "global memory", 2, 80, FAULT_BLOCKS(blocks_read, 5, 32, 0)},
+    {"no barrier in global memory", "E04", "global memory", 2, 80, FAULT(warps_read_global, 64, 0)},
+    {"a lane writes global memory", "E04", "global memory", 2, 80, FAULT(lane_writes_global, 32, 0)},
+    {"all read, one adds", "E04", "global memory", 2, 80, FAULT(all_read_one_adds, 32, 0)},
+    {"a sum without atomics", "E04", "global memory", 1, 80, FAULT_BLOCKS(sum_of_blocks, 5, 32, 0)},
+    {"atomic here, plain there", "E04", "global memory", 2, 80, FAULT_BLOCKS(atomic_and_plain, 2, 32, 0)},
     {NULL, NULL, NULL, 0, 0, NULL},
 };

@@ -86,37 +86,38 @@ static void check_fault(const fault_t *f, const char *file) {
     }
 }
 
-START_TEST(barriers) {
-  check_fault(&faults_barrier[_i], "emu_faults_barrier.cu");
-}
-END_TEST
-START_TEST(races) {
-  check_fault(&faults_race[_i], "emu_faults_race.cu");
-}
-END_TEST
-START_TEST(copies) {
-  check_fault(&faults_copy[_i], "emu_faults_copy.cu");
-}
-END_TEST
-START_TEST(memory) {
-  check_fault(&faults_memory[_i], "emu_faults_memory.cu");
-}
-END_TEST
-
 static int rows(const fault_t *f) {
   int n = 0;
   while (f[n].name) n++;
   return n;
 }
 
+static const struct {
+  const fault_t *rows;
+  const char *file;
+} tables[] = {
+    {faults_barrier, "emu_faults_barrier.cu"},
+    {faults_race, "emu_faults_race.cu"},
+    {faults_copy, "emu_faults_copy.cu"},
+    {faults_memory, "emu_faults_memory.cu"},
+};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+/* Row _i of all tables together. */
+START_TEST(fault) {
+  int row = _i, k = 0;
+  while (row >= rows(tables[k].rows)) row -= rows(tables[k++].rows);
+  check_fault(&tables[k].rows[row], tables[k].file);
+}
+END_TEST
+
 Suite *emu_finding_suite(void) {
+  int all = 0;
+  for (int k = 0; k < TABLES; k++) all += rows(tables[k].rows);
   Suite *suite = suite_create("findings");
   TCase *each = tcase_create("each on its kernel");
   tcase_set_timeout(each, TEST_TIMEOUT);
-  tcase_add_loop_test(each, barriers, 0, rows(faults_barrier));
-  tcase_add_loop_test(each, races, 0, rows(faults_race));
-  tcase_add_loop_test(each, copies, 0, rows(faults_copy));
-  tcase_add_loop_test(each, memory, 0, rows(faults_memory));
+  tcase_add_loop_test(each, fault, 0, all);
   suite_add_tcase(suite, each);
   return suite;
 }

@@ -11,9 +11,9 @@
 /* Remembers the line that it stands in: AT(0), statement. Every thread stores the same number. */
 #define AT(n) fault_line[n] = __LINE__
 
-/* The kernel in `blocks` blocks, as the function NAME_run. */
+/* What runs the kernel in `blocks` blocks: the last entry of a row. */
 #define FAULT_BLOCKS(name, blocks, threads, bytes)                                                           \
-  static fa_status_t name##_run(const fault_memory_t *m, bool wrong, fa_reason_t *why) {                     \
+  [](const fault_memory_t *m, bool wrong, fa_reason_t *why) -> fa_status_t {                                 \
     if (wrong)                                                                                               \
       LAUNCH(name<true>, blocks, threads, bytes, NULL, *m);                                                  \
     else                                                                                                     \

@@ -135,31 +135,24 @@ KERNEL(cp_async_empty_kernel) {
   give(out + 4 * t, &s[t]);
 }
 
-/* There and back through shared memory: the second barrier lets the buffer be filled again. */
-KERNEL(syncthreads_kernel) {
-  SHARED_DYN(words_t, s);
-  BLOCK(128, 256);
-  s[t] = in[t];
-  __syncthreads();
-  uint32_t x = s[127 - t];
-  __syncthreads();
-  s[t] = ~x;
-  __syncthreads();
-  out[t] = x;
-  out[128 + t] = s[(t + 40) % 128];
+/* There and back through shared memory, by a warp or a block: the second barrier lets the buffer be filled again. */
+template <int THREADS> FA_DEVICE void meet(void) {
+  if (THREADS == 32)
+    __syncwarp();
+  else
+    __syncthreads();
 }
-
-KERNEL(syncwarp_kernel) {
+template <int THREADS, int STEP> KERNEL(sync_kernel) {
   SHARED_DYN(words_t, s);
-  BLOCK(32, 64);
+  BLOCK(THREADS, 2 * THREADS);
   s[t] = in[t];
-  __syncwarp();
-  uint32_t x = s[31 - t];
-  __syncwarp();
+  meet<THREADS>();
+  uint32_t x = s[THREADS - 1 - t];
+  meet<THREADS>();
   s[t] = ~x;
-  __syncwarp();
+  meet<THREADS>();
   out[t] = x;
-  out[32 + t] = s[(t + 5) % 32];
+  out[THREADS + t] = s[(t + STEP) % THREADS];
 }
 
 /* Each half of the block meets at a barrier of its own, then all of it at the last id. */
@@ -215,8 +208,8 @@ static fa_status_t run(int kernel, int blocks, const uint32_t *in, uint32_t *out
     RUN(K_CP_ASYNC, 64, sizeof(cells_t), cp_async_kernel);
     RUN(K_CP_ASYNC_GROUPS, 64, sizeof(cells_t), cp_async_groups_kernel);
     RUN(K_CP_ASYNC_EMPTY, 64, sizeof(cells_t), cp_async_empty_kernel);
-    RUN(K_SYNCTHREADS, 128, sizeof(words_t), syncthreads_kernel);
-    RUN(K_SYNCWARP, 32, sizeof(words_t), syncwarp_kernel);
+    RUN(K_SYNCTHREADS, 128, sizeof(words_t), (sync_kernel<128, 40>));
+    RUN(K_SYNCWARP, 32, sizeof(words_t), (sync_kernel<32, 5>));
     RUN(K_BAR_SYNC, 128, sizeof(words_t), bar_sync_kernel);
     RUN(K_BAR_ARRIVE, 128, sizeof(words_t), bar_arrive_kernel);
   default: return fa_say(why, FA_INVALID, "no kernel %d", kernel);
