@@ -12,49 +12,13 @@
  *   shared memory   K V [Bc][d]   Q dO [2][Br][d]: these and the next   dS^T [Bc][Br]   {LSE, D} [2][Br]
  *   registers       dK dV 32 keys x d of each warp (16 from d = 96), S^T and dP^T of 32 queries
  *
- * D = rowsum(dO o O) is computed once in a kernel before, where the paper computes it again for every j. */
+ * D = rowsum(dO o O) is computed once in a kernel before (tensorcore_backward_stats.cu), where the paper computes it
+ * again for every j. */
 #include "tensorcore.h"
 #include "tensorcore.cuh"
+#include "tensorcore_backward_stats.h"
 
 namespace FA_KERNEL_NAMESPACE {
-
-/* --- D, and what P needs to know about a row ------------------------------------------------------------- */
-
-/* lse is +inf for a row that sees nothing, or does not exist: its P = exp(S - lse) is then 0. */
-typedef struct row_stats {
-  float lse, d;
-} row_stats_t;
-
-enum {
-  STATS_THREADS = 128,
-  STATS_LANES = 8, /* of a row: four rows of a warp keep 32 loads of 16 bytes under way */
-  STATS_BLOCK = 64 /* rows are rounded up to the largest Br */
-};
-
-template <class T, int D>
-static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem_t p, row_stats_t *stats) {
-  const int64_t rows = whole_rows(p.seq_q, STATS_BLOCK);
-  const int64_t at = (int64_t)blockIdx.x * (STATS_THREADS / STATS_LANES) + threadIdx.x / STATS_LANES;
-  const int64_t head = at / rows, b = head / p.heads_q,
-                h = head % p.heads_q; /* rows is a multiple of a block's */
-  const int i = (int)(at % rows), lane = threadIdx.x % STATS_LANES;
-  const shape_t s = shape_of(p, b);
-  const bool there = i >= blind_queries(s) && i < s.queries;
-  float sum = 0;
-  if (there) {
-    const T *o = (const T *)p.o.data + fa_row(&p.o, b, h, i),
-            *d_o = (const T *)p.d_o.data + fa_row(&p.d_o, b, h, i);
-#pragma unroll
-    for (int c = 0; c < D; c += STATS_LANES) sum = fmaf(to_f32(o[c + lane]), to_f32(d_o[c + lane]), sum);
-  }
-  for (int mask = 1; mask < STATS_LANES; mask *= 2) sum += shfl_xor_f32(sum, mask);
-  count_flop(0, 2 * D / STATS_LANES);
-  if (lane) return;
-  const float lse = there ? p.lse[head * s.queries + i] : -INFINITY;
-  stats[at] = {lse == -INFINITY ? INFINITY : lse, sum};
-}
-
-/* --- the main kernel --------------------------------------------------------------------------------------- */
 
 template <class T, int D, int WARPS> struct backward_shape {
   enum {
@@ -412,8 +376,8 @@ static fa_status_t launch_blocks(const fa_problem_t *p, fa_reason_t *why) {
                                rows_aligned(&p->d_o, 16),
                            rows_aligned(&p->dq, 4) && rows_aligned(&p->dk, 4) && rows_aligned(&p->dv, 4)};
   row_stats_t *stats = (row_stats_t *)p->workspace;
-  const int64_t rows = p->batch * p->heads_q * whole_rows(p->seq_q, STATS_BLOCK);
-  LAUNCH((prepare<T, D>), rows / (STATS_THREADS / STATS_LANES), STATS_THREADS, 0, p->stream, *p, stats);
+  const fa_status_t status = launch_stats(p, stats, why);
+  if (status) return status;
   LAUNCH((backpropagate<T, D, WARPS>), p->batch * p->heads_kv, 32 * WARPS, sizeof(shared_t), p->stream, *p,
          access, stats, (float *)((char *)p->workspace + stats_bytes(p)));
   return FA_OK;
