@@ -1,4 +1,4 @@
-/* tensorcore.h - step `tensorcore`: what its two files and their launchers share on the host's side. */
+/* tensorcore.h - step `tensorcore`: what its files and their launchers share on the host's side. */
 #ifndef FA1_TENSORCORE_H
 #define FA1_TENSORCORE_H
 

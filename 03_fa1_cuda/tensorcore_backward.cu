@@ -12,66 +12,11 @@
  *   shared memory   K V [Bc][d]   Q dO [2][Br][d]: these and the next   dS^T [Bc][Br]   {LSE, D} [2][Br]
  *   registers       dK dV 32 keys x d of each warp (16 from d = 96), S^T and dP^T of 32 queries
  *
- * D = rowsum(dO o O) is computed once in a kernel before, where the paper computes it again for every j. */
-#include "tensorcore.h"
-#include "tensorcore.cuh"
+ * D = rowsum(dO o O) is computed once in a kernel before (tensorcore_backward_stats.cu), where the paper computes it
+ * again for every j. */
+#include "tensorcore_backward.cuh"
 
 namespace FA_KERNEL_NAMESPACE {
-
-/* --- D, and what P needs to know about a row ------------------------------------------------------------- */
-
-/* lse is +inf for a row that sees nothing, or does not exist: its P = exp(S - lse) is then 0. */
-typedef struct row_stats {
-  float lse, d;
-} row_stats_t;
-
-enum {
-  STATS_THREADS = 128,
-  STATS_LANES = 8, /* of a row: four rows of a warp keep 32 loads of 16 bytes under way */
-  STATS_BLOCK = 64 /* rows are rounded up to the largest Br */
-};
-
-template <class T, int D>
-static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem_t p, row_stats_t *stats) {
-  const int64_t rows = whole_rows(p.seq_q, STATS_BLOCK);
-  const int64_t at = (int64_t)blockIdx.x * (STATS_THREADS / STATS_LANES) + threadIdx.x / STATS_LANES;
-  const int64_t head = at / rows, b = head / p.heads_q,
-                h = head % p.heads_q; /* rows is a multiple of a block's */
-  const int i = (int)(at % rows), lane = threadIdx.x % STATS_LANES;
-  const shape_t s = shape_of(p, b);
-  const bool there = i >= blind_queries(s) && i < s.queries;
-  float sum = 0;
-  if (there) {
-    const T *o = (const T *)p.o.data + fa_row(&p.o, b, h, i),
-            *d_o = (const T *)p.d_o.data + fa_row(&p.d_o, b, h, i);
-#pragma unroll
-    for (int c = 0; c < D; c += STATS_LANES) sum = fmaf(to_f32(o[c + lane]), to_f32(d_o[c + lane]), sum);
-  }
-  for (int mask = 1; mask < STATS_LANES; mask *= 2) sum += shfl_xor_f32(sum, mask);
-  count_flop(0, 2 * D / STATS_LANES);
-  if (lane) return;
-  const float lse = there ? p.lse[head * s.queries + i] : -INFINITY;
-  stats[at] = {lse == -INFINITY ? INFINITY : lse, sum};
-}
-
-/* --- the main kernel --------------------------------------------------------------------------------------- */
-
-template <class T, int D, int WARPS> struct backward_shape {
-  enum {
-    KEYS = BACKWARD_KEYS(D), /* of a warp */
-    TILES = KEYS / 16,
-    Bc = WARPS * KEYS,
-    Br = BACKWARD_QUERIES(D, WARPS),
-    DEPTH = BACKWARD_DEPTH(WARPS),
-    N_TILES = BACKWARD_CHUNK / 8,
-    THREADS = 32 * WARPS,
-    /* dQ_i is dealt to the warps in parts of 16 rows and half of the columns (d = 128: a quarter, to save registers). */
-    DQ_COLUMNS = D == 128 ? 32 : D / 2,
-    DQ_TILES = DQ_COLUMNS / 8,
-    DQ_ACROSS = D / DQ_COLUMNS,
-    DQ_PARTS = Br / 16 * DQ_ACROSS
-  };
-};
 
 template <class T, int D, int WARPS> struct backward_shared_t {
   typedef backward_shape<T, D, WARPS> S;
@@ -79,125 +24,6 @@ template <class T, int D, int WARPS> struct backward_shared_t {
   row_t<T, S::Br> dS[S::Bc]; /* transposed: a row for each key */
   row_stats_t stats[2][S::Br];
 };
-
-/* What a warp holds in registers for its keys: x[t][n][2 k + e] is key 16 t + 8 k + lane/4, column 8 n + 2 (lane%4) + e;
- * a column of x is a query, one of dk and dv a component. */
-template <class T, int D, int WARPS> struct backward_warp {
-  typedef backward_shape<T, D, WARPS> S;
-  float dk[S::TILES][D / 8][4], dv[S::TILES][D / 8][4];
-  float p[S::TILES][S::N_TILES][4];         /* S^T, then P^T */
-  float x[S::TILES][S::N_TILES][4];         /* dP^T, then dS^T */
-  uint32_t pt[S::TILES][S::N_TILES / 2][4]; /* P^T, 16-bit: an A operand for each 16 queries */
-  uint32_t ds[S::TILES][S::N_TILES / 2][4]; /* dS^T, likewise */
-};
-
-template <class X, int A, int B> FA_DEVICE void clear(X (&x)[A][B][4]) {
-#pragma unroll
-  for (int a = 0; a < A; a++)
-#pragma unroll
-    for (int b = 0; b < B; b++) x[a][b][0] = x[a][b][1] = x[a][b][2] = x[a][b][3] = 0;
-}
-
-/* out = A B^T for the warp's rows of A (K or V) and 32 rows of B (Q or dO). */
-template <int DEPTH, class T, int D, int TILES>
-FA_DEVICE void keys_by_queries(float (&out)[TILES][4][4], const row_t<T, D> *a_rows,
-                               const row_t<T, D> *b_rows) {
-  clear(out);
-#pragma unroll DEPTH
-  for (int k = 0; k < D / 16; k++) {
-    uint32_t a[TILES][4];
-#pragma unroll
-    for (int t = 0; t < TILES; t++) ldmatrix_x4(a[t], by_rows(a_rows, 16 * t, 16 * k));
-#pragma unroll
-    for (int n = 0; n < 4; n += 2) {
-      uint32_t b[4];
-      ldmatrix_x4(b, by_columns(b_rows, 8 * n, 16 * k));
-#pragma unroll
-      for (int t = 0; t < TILES; t++) {
-        multiply(out[t][n], a[t], b[0], b[1], T{});
-        multiply(out[t][n + 1], a[t], b[2], b[3], T{});
-      }
-    }
-  }
-}
-
-/* sum += A B, where A (P^T or dS^T) is in registers and B is 32 rows of dO or Q. */
-template <class T, int D, int TILES>
-FA_DEVICE void add_product(float (&sum)[TILES][D / 8][4], const uint32_t (&a)[TILES][2][4],
-                           const row_t<T, D> *b_rows) {
-#pragma unroll
-  for (int k = 0; k < BACKWARD_CHUNK / 16; k++)
-#pragma unroll
-    for (int n = 0; n < D / 8; n += 2) {
-      uint32_t b[4];
-      ldmatrix_x4_trans(b, by_rows(b_rows, 16 * k, 8 * n));
-#pragma unroll
-      for (int t = 0; t < TILES; t++) {
-        multiply(sum[t][n], a[t][k], b[0], b[1], T{});
-        multiply(sum[t][n + 1], a[t][k], b[2], b[3], T{});
-      }
-    }
-}
-
-/* x = 0 where queries i .. may not see keys key .. */
-template <int TILES> FA_DEVICE void hide(float (&x)[TILES][4][4], const shape_t &shape, int i, int key) {
-#pragma unroll
-  for (int s = 0; s < 2 * TILES; s++) {
-    const int j = key + 8 * s + lane_id() / 4;
-    const int since = j >= shape.keys ? BACKWARD_CHUNK : first_query(shape, j) - i - lane_id() % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-#pragma unroll
-      for (int e = 0; e < 2; e++)
-        if (8 * n + e < since) x[s / 2][n][s % 2 * 2 + e] = 0;
-  }
-}
-
-/* S^T becomes P^T = exp(tau S^T - LSE). */
-template <int TILES>
-FA_DEVICE void probabilities(float (&x)[TILES][4][4], const row_stats_t *stats, float tau) {
-#pragma unroll
-  for (int n = 0; n < 4; n++) {
-    float lse_d[4]; /* of two neighbouring queries */
-    ld_shared_f32x4(lse_d, stats + 8 * n + lane_id() % 4 * 2);
-#pragma unroll
-    for (int t = 0; t < TILES; t++)
-#pragma unroll
-      for (int e = 0; e < 4; e++)
-        x[t][n][e] = exp2_approx((mul_rn(tau, x[t][n][e]) - lse_d[e % 2 * 2]) * LOG2E);
-  }
-}
-
-/* dP^T becomes dS^T = P^T o (dP^T - D). */
-template <int TILES>
-FA_DEVICE void score_gradients(float (&x)[TILES][4][4], const float (&p)[TILES][4][4],
-                               const row_stats_t *stats) {
-#pragma unroll
-  for (int n = 0; n < 4; n++) {
-    float lse_d[4];
-    ld_shared_f32x4(lse_d, stats + 8 * n + lane_id() % 4 * 2);
-#pragma unroll
-    for (int t = 0; t < TILES; t++)
-#pragma unroll
-      for (int k = 0; k < 2; k++) {
-        /* BEGIN SOLUTION */
-        /* STUB: x[t][n][2 * k] = 0 * (p[t][n][2 * k] + lse_d[1]); */
-        /* STUB: x[t][n][2 * k + 1] = 0 * (p[t][n][2 * k + 1] + lse_d[3]); */
-        x[t][n][2 * k] = p[t][n][2 * k] * (x[t][n][2 * k] - lse_d[1]);
-        x[t][n][2 * k + 1] = p[t][n][2 * k + 1] * (x[t][n][2 * k + 1] - lse_d[3]);
-        /* END SOLUTION */
-      }
-  }
-}
-
-/* In 16 bit: an A operand for each 16 queries. */
-template <class T, int TILES>
-FA_DEVICE void pack(uint32_t (&a)[TILES][2][4], const float (&x)[TILES][4][4], T type) {
-#pragma unroll
-  for (int t = 0; t < TILES; t++)
-#pragma unroll
-    for (int k = 0; k < 2; k++) pack_block(a[t][k], x[t][2 * k], x[t][2 * k + 1], type);
-}
 
 /* dS^T of the warp's keys and 32 queries to shared memory: 4 bytes are two queries. */
 template <class T, int BR, int TILES>
@@ -412,8 +238,8 @@ static fa_status_t launch_blocks(const fa_problem_t *p, fa_reason_t *why) {
                                rows_aligned(&p->d_o, 16),
                            rows_aligned(&p->dq, 4) && rows_aligned(&p->dk, 4) && rows_aligned(&p->dv, 4)};
   row_stats_t *stats = (row_stats_t *)p->workspace;
-  const int64_t rows = p->batch * p->heads_q * whole_rows(p->seq_q, STATS_BLOCK);
-  LAUNCH((prepare<T, D>), rows / (STATS_THREADS / STATS_LANES), STATS_THREADS, 0, p->stream, *p, stats);
+  const fa_status_t status = launch_stats(p, stats, why);
+  if (status) return status;
   LAUNCH((backpropagate<T, D, WARPS>), p->batch * p->heads_kv, 32 * WARPS, sizeof(shared_t), p->stream, *p,
          access, stats, (float *)((char *)p->workspace + stats_bytes(p)));
   return FA_OK;

@@ -6,11 +6,19 @@
 #ifndef FA_SIMD_H
 #define FA_SIMD_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum fa_isa { FA_BASELINE, FA_AVX2, FA_AVX512 } fa_isa_t;
 
 /* The widest that this CPU has; the environment variable FA_ISA=baseline|avx2|avx512 asks for less. */
 fa_isa_t fa_isa(void);
 const char *fa_isa_name(void); /* "baseline", "NEON", "AVX2" or "AVX-512" */
+
+#ifdef __cplusplus
+}
+#endif
 
 #define FA_JOIN2(a, b) a##_##b
 #define FA_JOIN(a, b) FA_JOIN2(a, b)

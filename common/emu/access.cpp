@@ -50,25 +50,32 @@ void emu_check_space(thread_t *t, emu_wrapper_t by, const void *p, int bytes, bo
   emu_block_thread("nothing: the launch is given up", {"", 0});
 }
 
+static void misaligned(const thread_t *t, const void *p, int bytes, bool write, uint32_t place) {
+  char who[80], here[200];
+  emu_thread_text(t, who, sizeof who);
+  if (emu_is_new("E07", place))
+    emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s", who, bytes,
+             write ? "store" : "load", p, bytes, emu_place_text(place, here, sizeof here));
+}
+
 /* Inlined where `bytes` is a constant: a division less. */
 static inline __attribute__((always_inline)) void access(void *p, int bytes, bool write, const void *pc) {
-  if (!emu_worker || !emu_settings()->races) return;
-  thread_t *t = emu_worker->current;
+  worker_t *w = emu_worker;
+  if (!w || !emu_settings()->races) return;
+  thread_t *t = w->current;
   if ((uintptr_t)p - (uintptr_t)t->fiber.stack < t->fiber.size) return;
-  if (!emu_is_shared(t, p) && !emu_in_region(p) && !emu_in_arena(emu_worker, p)) {
+  const bool shared = emu_is_shared(t, p);
+  if (!shared && !emu_in_region(p) && !emu_in_arena(w, p)) {
     if ((uintptr_t)p < NOWHERE) nowhere(t, p, bytes, write, emu_address_id(t, pc));
     return;
   }
-  uint32_t place = emu_address_id(t, pc);
-  if ((uintptr_t)p % (unsigned)bytes) {
-    char who[80], here[200];
-    emu_thread_text(t, who, sizeof who);
-    if (emu_is_new("E07", place))
-      emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s", who, bytes,
-               write ? "store" : "load", p, bytes, emu_place_text(place, here, sizeof here));
-  }
-  touch(t, p, bytes, write, place);
-  if (emu_settings()->requests) emu_request(t, p, bytes, pc);
+  const uint32_t place = emu_address_id(t, pc);
+  if ((uintptr_t)p % (unsigned)bytes) misaligned(t, p, bytes, write, place);
+  if (shared)
+    emu_touch_shared(t, p, bytes, write, EMU_WARP, place);
+  else
+    touch(t, p, bytes, write, place);
+  emu_request(t, p, bytes, pc);
 }
 
 #define HOOKS(n)                                                                                             \
@@ -144,14 +151,8 @@ extern "C" void __tsan_vptr_read(void **slot) {
 static void wide(const void *p, int bytes, bool write, emu_place_t here, emu_wrapper_t by, const void *pc) {
   if (!emu_settings()->races) return;
   thread_t *t = current_thread();
-  if ((uintptr_t)p % (unsigned)bytes) {
-    char who[80];
-    emu_thread_text(t, who, sizeof who);
-    if (emu_is_new("E07", emu_place_id(here)))
-      emu_find("E07", "%s: %d-byte %s at %p, which is not a multiple of %d, at %s:%d", who, bytes,
-               write ? "store" : "load", p, bytes, here.file, here.line);
-  }
   const uint32_t place = emu_address_id(t, pc);
+  if ((uintptr_t)p % (unsigned)bytes) misaligned(t, p, bytes, write, place);
   emu_check_space(t, by, p, bytes, write, place);
   if (!touch(t, p, bytes, write, place)) {
     emu_touch_global(t, p, bytes, write, false, EMU_WARP, place); /* which it is not: that is the finding */
@@ -160,14 +161,16 @@ static void wide(const void *p, int bytes, bool write, emu_place_t here, emu_wra
   emu_request(t, p, bytes, here.file + here.line);
 }
 
-void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here, emu_wrapper_t by) {
+emu_b32x4_t fa_emu_load(const void *from, int bytes, emu_place_t here, emu_wrapper_t by) {
+  emu_b32x4_t x = {};
   wide(from, bytes, false, here, by, EMU_PC);
-  memcpy(registers, from, (size_t)bytes);
+  memcpy(&x, from, (size_t)bytes);
+  return x;
 }
 
-void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here, emu_wrapper_t by) {
+void fa_emu_store(void *to, emu_b32x4_t x, int bytes, emu_place_t here, emu_wrapper_t by) {
   wide(to, bytes, true, here, by, EMU_PC);
-  memcpy(to, registers, (size_t)bytes);
+  memcpy(to, &x, (size_t)bytes);
 }
 
 /* --- atomics: they meet other blocks, so another SM may run before each ------------------------------ */

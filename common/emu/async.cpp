@@ -34,19 +34,18 @@ void emu_land_some(warp_t *w) {
 
 /* Copies `valid` bytes and fills up to `bytes` with zeros. */
 void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu_place_t here) {
-  fa_emu_needs(80, "cp.async", here);
+  emu_needs(80, "cp.async", here);
   thread_t *t = current_thread();
   warp_t *w = t->warp;
-  uint32_t place = emu_place_id(here);
   if ((uintptr_t)shared % (unsigned)bytes || (uintptr_t)global % (unsigned)bytes) {
     char who[80];
     emu_thread_text(t, who, sizeof who);
-    if (emu_is_new("E07", place))
+    if (emu_is_new("E07", emu_place_id(here)))
       emu_find("E07", "%s: cp.async of %d bytes between addresses that are not multiples of %d, at %s:%d",
                who, bytes, bytes, here.file, here.line);
   }
   if (emu_settings()->races) {
-    place = emu_address_id(t, EMU_PC);
+    const uint32_t place = emu_address_id(t, EMU_PC);
     emu_check_space(t, {"cp.async", EMU_SHARED}, shared, bytes, true, place);
     if (valid) emu_check_space(t, {"cp.async", EMU_GLOBAL}, global, valid, false, place);
     if (valid) emu_touch_global(t, global, valid, false, false, EMU_CP_ASYNC, place);
@@ -77,7 +76,7 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
 }
 
 void fa_emu_cp_async_commit(emu_place_t here) {
-  fa_emu_needs(80, "cp.async.commit_group", here);
+  emu_needs(80, "cp.async.commit_group", here);
   thread_t *t = current_thread();
   t->committed = emu_address_id(t, EMU_PC);
   t->cp_group++;
@@ -86,7 +85,7 @@ void fa_emu_cp_async_commit(emu_place_t here) {
 /* All but the `pending` youngest groups have landed. An open group is not one of them, except for pending < 0
  * (cp.async.wait_all). */
 void fa_emu_cp_async_wait(int pending, emu_place_t here) {
-  fa_emu_needs(80, "cp.async.wait_group", here);
+  emu_needs(80, "cp.async.wait_group", here);
   thread_t *t = current_thread();
   if (pending < 0) {
     t->cp_group++;

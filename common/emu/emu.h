@@ -24,16 +24,15 @@
 struct emu_dim_t {
   unsigned x, y, z;
 };
-/* The running thread's coordinates. The pointer changes with every switch. */
-struct emu_self_t {
-  emu_dim_t thread, block, block_dim, grid_dim;
-};
-extern __thread emu_self_t
-    *fa_emu_self; /* __thread, not thread_local: no call to see whether it is initialised */
-#define threadIdx (fa_emu_self->thread)
-#define blockIdx (fa_emu_self->block)
-#define blockDim (fa_emu_self->block_dim)
-#define gridDim (fa_emu_self->grid_dim)
+/* The running thread's coordinates, of which only x is used: the same whenever a kernel asks. */
+unsigned fa_emu_thread_index(void) __attribute__((const, nothrow, leaf));
+unsigned fa_emu_block_index(void) __attribute__((const, nothrow, leaf));
+unsigned fa_emu_block_size(void) __attribute__((const, nothrow, leaf));
+unsigned fa_emu_grid_size(void) __attribute__((const, nothrow, leaf));
+#define threadIdx (emu_dim_t{fa_emu_thread_index(), 0, 0})
+#define blockIdx (emu_dim_t{fa_emu_block_index(), 0, 0})
+#define blockDim (emu_dim_t{fa_emu_block_size(), 1, 1})
+#define gridDim (emu_dim_t{fa_emu_grid_size(), 1, 1})
 
 /* Where a call stands in the kernel: the default argument is evaluated at the caller. */
 struct emu_place_t {
@@ -67,6 +66,18 @@ static inline fa_status_t emu_launch(const char *name, fa_reason_t *why, void (*
 }
 
 /* --- what the wrappers of common/ptx do under g++ -------------------------------------------------- */
+/* Registers of a lane, passed by value: an array whose address goes to a function counts as memory, and then every use of
+ * it would be shown to the checker as an access. */
+struct emu_f32x4_t {
+  float r[4];
+};
+struct emu_b32x4_t {
+  uint32_t r[4];
+};
+struct emu_b32x2_t {
+  uint32_t r[2];
+};
+
 void *fa_emu_shared(size_t bytes, emu_place_t here);
 /* An offset in the block's shared memory, as the 32-bit addresses of PTX are. */
 uint32_t fa_emu_shared_offset(const void *p);
@@ -91,8 +102,9 @@ static inline __attribute__((always_inline)) emu_wrapper_t emu_wrapper(const cha
 }
 #define EMU_WRAPPER emu_wrapper_t by = emu_wrapper(__builtin_FUNCTION())
 
-void fa_emu_load(void *registers, const void *from, int bytes, emu_place_t here, EMU_WRAPPER);
-void fa_emu_store(void *to, const void *registers, int bytes, emu_place_t here, EMU_WRAPPER);
+emu_b32x4_t fa_emu_load(const void *from, int bytes, emu_place_t here, EMU_WRAPPER);
+/* The first `bytes` of x. */
+void fa_emu_store(void *to, emu_b32x4_t x, int bytes, emu_place_t here, EMU_WRAPPER);
 float fa_emu_atomic_add_f32(float *p, float x, emu_place_t here, EMU_WRAPPER);
 int fa_emu_atomic_add_s32(int *p, int x, emu_place_t here, EMU_WRAPPER);
 
@@ -100,16 +112,14 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
 void fa_emu_cp_async_commit(emu_place_t here);
 void fa_emu_cp_async_wait(int pending, emu_place_t here);
 
-void fa_emu_ldmatrix(uint32_t *r, int matrices, bool transposed, const void *row, emu_place_t here);
-void fa_emu_stmatrix(const uint32_t *r, int matrices, bool transposed, void *row, emu_place_t here);
-/* d [16][8] += a [16][k] b [k][8], k 8 or 16, fragments as in the PTX manual. */
-void fa_emu_mma(float *d, const uint32_t *a, const uint32_t *b, int k, fa_dtype_t type, emu_place_t here);
+emu_b32x4_t fa_emu_ldmatrix(int matrices, bool transposed, const void *row, emu_place_t here);
+void fa_emu_stmatrix(emu_b32x4_t r, int matrices, bool transposed, void *row, emu_place_t here);
+/* Returns d [16][8] + a [16][k] b [k][8], k 8 or 16, fragments as in the PTX manual. */
+emu_f32x4_t fa_emu_mma(emu_f32x4_t d, emu_b32x4_t a, emu_b32x2_t b, int k, fa_dtype_t type, emu_place_t here);
 
 /* The architecture that is emulated (80 for sm_80), and the shared memory that it has for a block. */
-int fa_emu_arch(void);
+int fa_emu_arch(void) __attribute__((const, nothrow, leaf)); /* for the length of a launch */
 size_t fa_emu_shared_limit(void);
-/* Finding E09 if the emulated architecture is older. */
-void fa_emu_needs(int sm, const char *instruction, emu_place_t here);
 void fa_emu_count_flop(double matmul, double other);
 void fa_emu_count_exp(double special, double polynomial);
 void fa_emu_count_rescales(double done, double skipped);

@@ -22,7 +22,9 @@ enum {
 
 /* --- who did what: one 64-bit record ---------------------------------------------------------------
  * Shared memory keeps one for the last write and three for reads of each 2 bytes, global memory one write and
- * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. */
+ * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. Most accesses are of 16 bytes: as long as those
+ * of a granule have the same history it is kept once, which saves time, and room in the caches even more. */
+enum { GRANULE = 8 /* of 2 bytes */ };
 struct record_t {
   /* atomic: of a write, that it was; of a read, that several lanes of the agent read in this epoch, so that none of them
    * may write. */
@@ -41,10 +43,10 @@ struct block_t;
 struct worker_t;
 
 struct thread_t {
-  emu_self_t self; /* first: fa_emu_self points here */
   fiber_t fiber;
   warp_t *warp;
   int lane;
+  unsigned index; /* in its block */
   bool done;
   const char *waits; /* what for, while it is not ready */
   emu_place_t place;
@@ -101,7 +103,9 @@ struct block_t {
   bool used;
   char *shared;
   size_t shared_bytes;
-  shadow_t *shadow; /* one per 2 bytes of shared memory */
+  shadow_t *shadow; /* one per granule of shared memory, where its bytes have one history */
+  shadow_t *half;   /* else one per 2 bytes */
+  bool *split;      /* per granule: look at `half` */
   barrier_t barrier[BARRIERS];
   warp_t warp[MAX_WARPS];
   thread_t *thread;
@@ -129,6 +133,7 @@ struct worker_t {
   launch_t *launch;
   struct allocation_t *last_hit;
   fa_count_t *count;
+  int64_t shared_touched; /* bytes; becomes part of the count when the launch ends */
 };
 
 static inline uint64_t emu_random(worker_t *w) { /* xorshift64 */
@@ -159,10 +164,18 @@ static inline const emu_settings_t *emu_settings(void) {
   return &emu_settings_now;
 }
 
+/* Finding E09 if the emulated architecture is older than sm. */
+void emu_lacks(int sm, const char *instruction, emu_place_t here);
+static inline void emu_needs(int sm, const char *instruction, emu_place_t here) {
+  if (emu_settings()->arch < sm) emu_lacks(sm, instruction, here);
+}
+
 /* --- scheduling: sched.cpp -------------------------------------------------------------------------- */
 /* The current thread cannot go on: runs others until somebody makes it ready again. */
 void emu_block_thread(const char *waits, emu_place_t place);
-void emu_make_ready(warp_t *w, uint32_t lanes);
+static inline void emu_make_ready(warp_t *w, uint32_t lanes) {
+  w->ready |= lanes & w->alive;
+}
 
 /* --- copies: async.cpp -------------------------------------------------------------------------------- */
 /* A moment of a seeded order: of the copies that one lane has under way, some land. */
@@ -171,7 +184,19 @@ void emu_land_some(warp_t *w);
 /* --- happens-before and bounds: race.cpp ------------------------------------------------------------ */
 uint32_t emu_place_id(emu_place_t place);
 /* For loads, stores and copies: the address behind the call of the emulator, with the calls that led there. */
-uint32_t emu_address_id(const thread_t *t, const void *pc);
+struct emu_known_place_t {
+  uint64_t key; /* address and caller */
+  uint32_t number;
+};
+enum { KNOWN_PLACES = 256 };
+extern __thread emu_known_place_t emu_known_places[KNOWN_PLACES]; /* those asked for last */
+uint32_t emu_new_place(emu_known_place_t *known, uint64_t key, const void *pc, uint32_t caller);
+static inline uint32_t emu_address_id(const thread_t *t, const void *pc) {
+  const uint32_t caller = t->depth ? t->call[(t->depth < MOST_CALLS ? t->depth : (int)MOST_CALLS) - 1] : 0;
+  const uint64_t address = (uint64_t)(uintptr_t)pc, key = address ^ (uint64_t)caller << 48;
+  emu_known_place_t *known = &emu_known_places[(address ^ address >> 8 ^ caller) % KNOWN_PLACES];
+  return known->number && known->key == key ? known->number : emu_new_place(known, key, pc, caller);
+}
 #define EMU_PC __builtin_extract_return_addr(__builtin_return_address(0))
 enum emu_agent_t { EMU_WARP, EMU_CP_ASYNC };
 void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place);
@@ -198,7 +223,9 @@ struct global_shadow_t {
 struct allocation_t {
   char *base;
   size_t bytes;
-  global_shadow_t *shadow; /* one per 2 bytes, cleared at every launch */
+  global_shadow_t *shadow; /* one per granule, cleared at every launch */
+  global_shadow_t *half;   /* one per 2 bytes, where accesses were to parts of the granule */
+  uint8_t *split;          /* per granule: look at `half`; cleared at every launch */
   uint8_t *written;        /* one bit per 2 bytes, never cleared */
 };
 allocation_t *emu_find_allocation(worker_t *w, const void *p);
@@ -214,7 +241,10 @@ void emu_memory_new_launch(void);
 void emu_together(const char *operation, void (*work)(warp_t *), void *argument, emu_place_t here);
 
 /* --- sectors and bank conflicts: requests.cpp -------------------------------------------------------- */
-void emu_request(thread_t *t, const void *p, int bytes, const void *pc);
+void emu_note_request(thread_t *t, const void *p, int bytes, const void *pc);
+static inline void emu_request(thread_t *t, const void *p, int bytes, const void *pc) {
+  if (emu_settings()->requests) emu_note_request(t, p, bytes, pc);
+}
 void emu_requests_end(warp_t *w); /* the warp has come together: what was gathered is counted */
 
 /* --- findings: report.cpp --------------------------------------------------------------------------- */

@@ -101,7 +101,7 @@ void fiber_delete(fiber_t *f) {
   memset(f, 0, sizeof *f);
 }
 
-void fiber_prepare(fiber_t *f, void (*entry)(void)) {
+void fiber_prepare(fiber_t *f, void (*entry)(void), size_t skip) {
 #if FIBER_ASAN
   /* A fiber never returns from its frames: what they poisoned would stay so for the next user. */
   __asan_unpoison_memory_region(f->stack, f->size);
@@ -111,11 +111,11 @@ void fiber_prepare(fiber_t *f, void (*entry)(void)) {
   ucontext_t *c = (ucontext_t *)f->sp;
   getcontext(c);
   c->uc_stack.ss_sp = f->stack;
-  c->uc_stack.ss_size = f->size;
+  c->uc_stack.ss_size = f->size - skip;
   c->uc_link = NULL;
   makecontext(c, entry, 0);
 #else
-  f->sp = first_frame(f->stack + f->size, entry);
+  f->sp = first_frame(f->stack + f->size - skip, entry);
 #endif
 }
 

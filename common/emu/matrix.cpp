@@ -2,10 +2,10 @@
  * as row l/4 and pair l%4 below: the layout of an 8 x 8 fragment of 16-bit elements, two to a register. */
 #include "engine.h"
 
-#include "../dtype.h"
+#include "product.h"
 
 struct move_t {
-  uint32_t *r;
+  emu_b32x4_t r;
   int matrices;
   bool transposed;
   char *row;
@@ -15,7 +15,7 @@ struct move_t {
 
 /* Lane 8m+i holds the address of row i of matrix m. Register m of lane l is row l/4, columns 2(l%4) and the next of
  * matrix m; transposed: column l/4, rows 2(l%4) and the next. */
-static void move_matrices(warp_t *w, bool store) {
+static inline __attribute__((always_inline)) void move_matrices(warp_t *w, bool store) {
   move_t *lane[WARP];
   for (int l = 0; l < WARP; l++) lane[l] = (move_t *)w->argument[l];
   int matrices = lane[0]->matrices;
@@ -39,20 +39,18 @@ static void move_matrices(warp_t *w, bool store) {
   }
   emu_requests_end(w);
   for (int m = 0; m < matrices; m++)
-    for (int l = 0; l < WARP; l++)
-      for (int half = 0; half < 2; half++) {
-        int i = lane[l]->transposed ? 2 * (l % 4) + half : l / 4;
-        int j = lane[l]->transposed ? l / 4 : 2 * (l % 4) + half;
-        uint16_t *element = (uint16_t *)(void *)lane[8 * m + i]->row + j, x;
-        uint32_t *r = &lane[l]->r[m];
-        if (store) {
-          x = (uint16_t)(*r >> (16 * half));
-          memcpy(element, &x, 2);
-        } else {
-          memcpy(&x, element, 2);
-          *r = half ? (*r & 0xffffu) | (uint32_t)x << 16 : (*r & 0xffff0000u) | x;
-        }
+    for (int l = 0; l < WARP; l++) {
+      uint32_t *r = &lane[l]->r.r[m];
+      if (!lane[l]->transposed) { /* both halves of the register are side by side */
+        char *pair = lane[8 * m + l / 4]->row + 4 * (l % 4);
+        memcpy(store ? pair : (char *)r, store ? (char *)r : pair, 4);
+        continue;
       }
+      for (int half = 0; half < 2; half++) {
+        char *element = lane[8 * m + 2 * (l % 4) + half]->row + 2 * (l / 4), *mine = (char *)r + 2 * half;
+        memcpy(store ? element : mine, store ? mine : element, 2);
+      }
+    }
 }
 static void load_matrices(warp_t *w) {
   move_matrices(w, false);
@@ -66,82 +64,59 @@ static uint32_t place_of_warp(const void *pc) {
   return t->lane || !emu_settings()->races ? 0 : emu_address_id(t, pc);
 }
 
-void fa_emu_ldmatrix(uint32_t *r, int matrices, bool transposed, const void *row, emu_place_t here) {
-  fa_emu_needs(75, "ldmatrix", here);
-  move_t m = {r, matrices, transposed, (char *)row, here, place_of_warp(EMU_PC)};
+emu_b32x4_t fa_emu_ldmatrix(int matrices, bool transposed, const void *row, emu_place_t here) {
+  emu_needs(75, "ldmatrix", here);
+  move_t m = {{}, matrices, transposed, (char *)row, here, place_of_warp(EMU_PC)};
   emu_together("ldmatrix", load_matrices, &m, here);
+  return m.r;
 }
 
-void fa_emu_stmatrix(const uint32_t *r, int matrices, bool transposed, void *row, emu_place_t here) {
-  fa_emu_needs(90, "stmatrix", here);
-  move_t m = {(uint32_t *)r, matrices, transposed, (char *)row, here, place_of_warp(EMU_PC)};
+void fa_emu_stmatrix(emu_b32x4_t r, int matrices, bool transposed, void *row, emu_place_t here) {
+  emu_needs(90, "stmatrix", here);
+  move_t m = {r, matrices, transposed, (char *)row, here, place_of_warp(EMU_PC)};
   emu_together("stmatrix", store_matrices, &m, here);
 }
 
 struct mma_t {
-  float *d;
-  const uint32_t *a, *b;
+  emu_f32x4_t d;
+  emu_b32x4_t a;
+  emu_b32x2_t b;
   int k;
   fa_dtype_t type;
 };
 
-/* All of a block at once and without branches, so that the compiler makes vector instructions of it. */
-static void widen(float *to, const uint16_t *from, int count, fa_dtype_t type) {
-  for (int n = 0; n < count; n++) {
-    const uint32_t sign = (uint32_t)(from[n] & 0x8000u) << 16, rest = from[n] & 0x7fffu;
-    if (type == FA_BF16)
-      to[n] = fa_bits_float((uint32_t)from[n] << 16);
-    else { /* fp16's exponent in fp32's place is 112 too small; its largest means infinity or NaN */
-      const uint32_t special = rest >= 0x7c00u ? 0x7f800000u : 0;
-      to[n] = fa_bits_float(fa_float_bits(fa_bits_float(rest << 13) * 0x1p112f) | special | sign);
-    }
-  }
-}
-
-/* Eight columns in one vector. */
-typedef float row8_t __attribute__((vector_size(32)));
+static fa_product_t *const product = FA_PICK(fa_product);
 
 /* A [16][k], register i of lane l: row l/4 + 8 (i%2), columns 2(l%4), +1, + 8 (i/2). B [k][8], register i: rows
- * 2(l%4), +1, + 8i, column l/4. D [16][8], value i: row l/4 + 8 (i/2), column 2(l%4) + i%2. Products are exact in
- * fp32, sums are rounded in order of k (hardware aligns and truncates: equal on small integers only). */
+ * 2(l%4), +1, + 8i, column l/4. D [16][8], value i: row l/4 + 8 (i/2), column 2(l%4) + i%2. */
 static void multiply(warp_t *w) {
-  const mma_t *first = (const mma_t *)w->argument[0];
-  uint16_t a_bits[16][16] = {}, b_bits[16][8] = {};
-  float a[16][16], b[16][8], d[16][8];
-  const int depth = first->k;
-  const fa_dtype_t type = first->type;
+  fa_product_operands_t x = {};
+  x.depth = ((const mma_t *)w->argument[0])->k;
+  x.bf16 = ((const mma_t *)w->argument[0])->type == FA_BF16;
   for (int l = 0; l < WARP; l++) {
     const mma_t *m = (const mma_t *)w->argument[l];
-    const int row = l / 4, column = 2 * (l % 4);
-    for (int i = 0; i < depth / 4; i++)
-      for (int half = 0; half < 2; half++)
-        a_bits[row + 8 * (i % 2)][column + half + 8 * (i / 2)] = (uint16_t)(m->a[i] >> (16 * half));
-    for (int i = 0; i < depth / 8; i++)
-      for (int half = 0; half < 2; half++)
-        b_bits[column + half + 8 * i][row] = (uint16_t)(m->b[i] >> (16 * half));
-    for (int i = 0; i < 4; i++) d[row + 8 * (i / 2)][column + i % 2] = m->d[i];
-  }
-  widen(a[0], a_bits[0], 16 * 16, type);
-  widen(b[0], b_bits[0], 16 * 8, type);
-  for (int i = 0; i < 16; i++) {
-    row8_t sum, row;
-    memcpy(&sum, d[i], sizeof sum);
-    for (int k = 0; k < depth; k++) {
-      memcpy(&row, b[k], sizeof row);
-      sum += a[i][k] * row;
+    const int row = l / 4, pair = l % 4;
+    for (int i = 0; i < x.depth / 4; i++)
+      memcpy(&x.a[row + 8 * (i % 2)][2 * (pair + 4 * (i / 2))], &m->a.r[i], 4);
+    for (int i = 0; i < x.depth / 8; i++) {
+      x.b[2 * pair + 8 * i][row] = (uint16_t)m->b.r[i];
+      x.b[2 * pair + 8 * i + 1][row] = (uint16_t)(m->b.r[i] >> 16);
     }
-    memcpy(d[i], &sum, sizeof sum);
+    for (int i = 0; i < 2; i++) memcpy(&x.d[row + 8 * i][2 * pair], &m->d.r[2 * i], 8);
   }
+  product(&x);
   for (int l = 0; l < WARP; l++) {
-    const mma_t *m = (const mma_t *)w->argument[l];
-    for (int i = 0; i < 4; i++) m->d[i] = d[l / 4 + 8 * (i / 2)][2 * (l % 4) + i % 2];
+    mma_t *m = (mma_t *)w->argument[l];
+    for (int i = 0; i < 2; i++) memcpy(&m->d.r[2 * i], &x.d[l / 4 + 8 * i][2 * (l % 4)], 8);
   }
-  emu_worker->count->matmul_flop += 2.0 * 16 * 8 * depth;
+  emu_worker->count->matmul_flop += 2.0 * 16 * 8 * x.depth;
 }
 
-void fa_emu_mma(float *d, const uint32_t *a, const uint32_t *b, int k, fa_dtype_t type, emu_place_t here) {
-  if (k == 16 || type == FA_BF16) fa_emu_needs(80, k == 16 ? "mma.m16n8k16" : "mma with bf16", here);
-  fa_emu_needs(75, "mma.m16n8k8", here);
+emu_f32x4_t fa_emu_mma(emu_f32x4_t d, emu_b32x4_t a, emu_b32x2_t b, int k, fa_dtype_t type,
+                       emu_place_t here) {
+  if (k == 16 || type == FA_BF16) emu_needs(80, k == 16 ? "mma.m16n8k16" : "mma with bf16", here);
+  emu_needs(75, "mma.m16n8k8", here);
   mma_t m = {d, a, b, k, type};
   emu_together("mma.sync", multiply, &m, here);
+  return m.d;
 }

@@ -27,20 +27,35 @@ static void *reserve(size_t bytes) {
   return p == MAP_FAILED ? NULL : p;
 }
 
+static size_t granules(const allocation_t *a) {
+  return a->bytes / (2 * GRANULE) + 1;
+}
+
+static void release(allocation_t *a) {
+  const size_t n = granules(a);
+  if (a->shadow) munmap(a->shadow, n * sizeof *a->shadow);
+  if (a->half) munmap(a->half, n * GRANULE * sizeof *a->half);
+  if (a->split) munmap(a->split, n);
+  if (a->written) munmap(a->written, n);
+  free(a);
+}
+
 void *emu_alloc(size_t bytes) {
   std::lock_guard<std::mutex> guard(lock);
   if (!emu_region) emu_region = (char *)reserve(EMU_REGION);
   size_t room = (bytes + GAP - 1) / GAP * GAP + GAP;
   if (!emu_region || top + GAP + room > EMU_REGION) return NULL;
   allocation_t *a = (allocation_t *)calloc(1, sizeof *a);
-  size_t halves = bytes / 2 + 1;
   if (!a) return NULL;
   a->base = emu_region + top + GAP;
   a->bytes = bytes;
-  a->shadow = (global_shadow_t *)reserve(halves * sizeof *a->shadow);
-  a->written = (uint8_t *)reserve(halves / 8 + 1);
-  if (!a->shadow || !a->written) {
-    free(a);
+  const size_t n = granules(a);
+  a->shadow = (global_shadow_t *)reserve(n * sizeof *a->shadow);
+  a->half = (global_shadow_t *)reserve(n * GRANULE * sizeof *a->half);
+  a->split = (uint8_t *)reserve(n);
+  a->written = (uint8_t *)reserve(n);
+  if (!a->shadow || !a->half || !a->split || !a->written) {
+    release(a);
     return NULL;
   }
   top += room;
@@ -60,11 +75,9 @@ void emu_free(void *p) {
   auto at = find(p);
   if (at == live.end() || (*at)->base != p) return;
   allocation_t *a = *at;
-  munmap(a->shadow, (a->bytes / 2 + 1) * sizeof *a->shadow);
-  munmap(a->written, (a->bytes / 2 + 1) / 8 + 1);
   madvise(a->base, a->bytes, MADV_DONTNEED); /* the address is not given out again: late uses are found */
   live.erase(at);
-  free(a);
+  release(a);
 }
 
 void emu_mark_written(void *p, size_t bytes) {
@@ -85,10 +98,13 @@ allocation_t *emu_find_allocation(worker_t *w, const void *p) {
 void emu_memory_new_launch(void) {
   /* Earlier launches happen before this one. */
   for (allocation_t *a : live) {
-    size_t bytes = (a->bytes / 2 + 1) * sizeof *a->shadow;
-    if (bytes <= CLEARED)
+    const size_t n = granules(a), bytes = n * sizeof *a->shadow;
+    if (bytes <= CLEARED) {
       memset(a->shadow, 0, bytes);
-    else
+      memset(a->split, 0, n);
+    } else {
       madvise(a->shadow, bytes, MADV_DONTNEED);
+      madvise(a->split, n, MADV_DONTNEED);
+    }
   }
 }

@@ -55,8 +55,8 @@ static inline bool before(record_t r, const thread_t *t, bool several) {
 }
 /* What is recorded in place of `old` when `now` reads the same as well. */
 static inline record_t read_too(record_t old, record_t now) {
-  if (old.epoch == now.epoch && old.agent == now.agent && old.block == now.block)
-    now.atomic = old.atomic || old.lane != now.lane;
+  const bool together = old.epoch == now.epoch && old.agent == now.agent && old.block == now.block;
+  now.atomic = together && (old.atomic || old.lane != now.lane);
   return now;
 }
 
@@ -114,16 +114,25 @@ static void shared_outside(const thread_t *t, size_t offset, int bytes, bool wri
              emu_place_text(place, here, sizeof here));
 }
 
+/* As before(), for what a barrier has ordered, which is nearly everything: without a look at lanes. */
+static inline bool long_before(record_t r, const warp_t *w) {
+  return r.epoch < w->clock.at[r.agent];
+}
+
 static inline void note_read(shadow_t *s, record_t now, thread_t *t) {
-  if (!s->write.epoch)
+  const record_t written = s->write;
+  if (!written.epoch)
     never_written(t, "shared", (uint32_t)now.place);
-  else if (!before(s->write, t, false))
-    race("shared memory", s->write, true, now, false);
-  int slot = 0; /* this agent's, an empty one, or one that is already ordered */
-  while (slot < READS - 1 && s->read[slot].epoch && s->read[slot].agent != now.agent &&
-         !before(s->read[slot], t, s->read[slot].atomic))
-    slot++;
-  s->read[slot] = read_too(s->read[slot], now);
+  else if (!long_before(written, t->warp) && !before(written, t, false))
+    race("shared memory", written, true, now, false);
+  for (int slot = 0;; slot++) { /* this agent's, an empty one, or one that is already ordered */
+    const record_t old = s->read[slot];
+    if (!old.epoch || old.agent == now.agent || long_before(old, t->warp) || slot == READS - 1 ||
+        before(old, t, old.atomic)) {
+      s->read[slot] = read_too(old, now);
+      return;
+    }
+  }
 }
 
 static inline void note_write(shadow_t *s, record_t now, thread_t *t) {
@@ -133,10 +142,38 @@ static inline void note_write(shadow_t *s, record_t now, thread_t *t) {
   *s = {now, {}};
 }
 
+static inline void note_shared(shadow_t *s, record_t now, bool write, thread_t *t) {
+  if (write)
+    note_write(s, now, t);
+  else
+    note_read(s, now, t);
+}
+
+/* Halves first .. last of a granule, of which each has its own history from now on. */
+static inline void note_halves(block_t *b, size_t granule, size_t first, size_t last, record_t now,
+                               bool write, thread_t *t) {
+  if (!b->split[granule]) {
+    b->split[granule] = true;
+    for (int k = 0; k < GRANULE; k++) b->half[granule * GRANULE + k] = b->shadow[granule];
+  }
+  shadow_t *s = b->half + first, *end = b->half + last;
+  if (s == end) {
+    note_shared(s, now, write, t);
+    return;
+  }
+  const shadow_t known = *s, *done = s;
+  note_shared(s, now, write, t);
+  while (++s <= end)
+    if (!memcmp(s, &known, sizeof known)) /* as usual: then so is the outcome */
+      *s = *done;
+    else
+      note_shared(s, now, write, t);
+}
+
 void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place) {
   block_t *b = t->warp->block;
   size_t offset = (size_t)((const char *)p - b->shared);
-  emu_worker->count->shared_bytes += bytes;
+  b->worker->shared_touched += bytes;
   if (offset > b->shared_bytes || offset + (size_t)bytes > b->shared_bytes) {
     shared_outside(t, offset, bytes, write, place);
     return;
@@ -147,19 +184,27 @@ void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_age
                   0,
                   agent == EMU_CP_ASYNC ? t->cp_group : own_epoch(t->warp),
                   place};
-  shadow_t *s = b->shadow + offset / 2, *last = b->shadow + (offset + (size_t)bytes - 1) / 2;
-  const shadow_t known = *s;
-  if (write)
-    note_write(s, now, t);
-  else
-    note_read(s, now, t);
-  for (const shadow_t *first = s++; s <= last; s++)
-    if (!memcmp(s, &known, sizeof known)) /* as usual: then so is the outcome */
-      *s = *first;
-    else if (write)
-      note_write(s, now, t);
-    else
-      note_read(s, now, t);
+  size_t half = offset / 2;
+  const size_t last = (offset + (size_t)bytes - 1) / 2;
+  if (half / GRANULE == last / GRANULE && last - half < GRANULE - 1) {
+    note_halves(b, half / GRANULE, half, last, now, write, t);
+    return;
+  }
+  while (half <= last) {
+    const size_t granule = half / GRANULE, end = granule * GRANULE + GRANULE - 1,
+                 to = last < end ? last : end;
+    const bool whole = to - half == GRANULE - 1;
+    if (whole && !b->split[granule]) {
+      note_shared(b->shadow + granule, now, write, t);
+    } else {
+      note_halves(b, granule, half, to, now, write, t);
+      if (whole && write) { /* one history again */
+        b->split[granule] = false;
+        b->shadow[granule] = b->half[half];
+      }
+    }
+    half = end + 1;
+  }
 }
 
 /* --- global memory ---------------------------------------------------------------------------------- */
@@ -187,19 +232,68 @@ static bool read_is_ordered(record_t old, record_t now, const thread_t *t) {
   return !old.epoch || (old.block == now.block && before(old, t, old.atomic));
 }
 
-static bool is_written(const allocation_t *a, size_t half) {
-  return __atomic_load_n(&a->written[half / 8], __ATOMIC_RELAXED) >> (half % 8) & 1;
+/* Bits first .. last: those of one byte at a time. */
+static uint8_t bits_of_byte(size_t byte, size_t first, size_t last) {
+  unsigned low = first > 8 * byte ? (unsigned)(first - 8 * byte) : 0;
+  unsigned high = last < 8 * byte + 7 ? (unsigned)(last - 8 * byte) : 7;
+  return (uint8_t)((0xffu >> (7 - high)) & (0xffu << low));
+}
+static bool are_written(const allocation_t *a, size_t first, size_t last) {
+  for (size_t byte = first / 8; byte <= last / 8; byte++)
+    if (~__atomic_load_n(&a->written[byte], __ATOMIC_RELAXED) & bits_of_byte(byte, first, last)) return false;
+  return true;
+}
+static void mark_written(allocation_t *a, size_t first, size_t last) {
+  for (size_t byte = first / 8; byte <= last / 8; byte++) {
+    const uint8_t bits = bits_of_byte(byte, first, last);
+    if (~__atomic_load_n(&a->written[byte], __ATOMIC_RELAXED) & bits)
+      __atomic_fetch_or(&a->written[byte], bits, __ATOMIC_RELAXED);
+  }
+}
+
+static void note_global(global_shadow_t *s, record_t now, bool write, const thread_t *t) {
+  global_shadow_t old = {load_record(&s->write), {load_record(&s->read[0]), load_record(&s->read[1])}};
+  if (!write_is_ordered(old.write, now, t)) race("global memory", old.write, true, now, write);
+  if (write) { /* the reads before it stay: they are ordered before it, or were reported */
+    for (int k = 0; k < 2; k++)
+      if (!read_is_ordered(old.read[k], now, t)) race("global memory", old.read[k], false, now, true);
+    store_record(&s->write, now);
+  } else { /* the last reader, and the last before it from another warp or block */
+    const record_t last = old.read[0];
+    if (last.epoch && (last.block != now.block || last.agent != now.agent)) store_record(&s->read[1], last);
+    store_record(&s->read[0], read_too(last, now));
+  }
+}
+
+enum { WHOLE, SPLIT, BEING_SPLIT };
+
+/* Gives each half of a granule its own history. Another worker may do so at the same moment; what it notes of the whole
+ * granule meanwhile can be lost. */
+static void split_global(allocation_t *a, size_t granule) {
+  uint8_t state = WHOLE, *split = a->split + granule;
+  if (__atomic_load_n(split, __ATOMIC_ACQUIRE) == SPLIT) return;
+  if (!__atomic_compare_exchange_n(split, &state, BEING_SPLIT, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+    while (__atomic_load_n(split, __ATOMIC_ACQUIRE) != SPLIT) continue;
+    return;
+  }
+  const global_shadow_t *s = a->shadow + granule;
+  for (int k = 0; k < GRANULE; k++) {
+    global_shadow_t *half = a->half + granule * GRANULE + k;
+    store_record(&half->write, load_record(&s->write));
+    for (int r = 0; r < 2; r++) store_record(&half->read[r], load_record(&s->read[r]));
+  }
+  __atomic_store_n(split, (uint8_t)SPLIT, __ATOMIC_RELEASE);
 }
 
 void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, emu_agent_t agent,
                       uint32_t place) {
   allocation_t *a = emu_find_allocation(emu_worker, p);
-  char who[80], here[200];
   if (write)
     emu_worker->count->hbm_written += bytes;
   else
     emu_worker->count->hbm_read += bytes;
   if (!a || (const char *)p + bytes > a->base + a->bytes) {
+    char who[80], here[200];
     emu_thread_text(t, who, sizeof who);
     if (emu_is_new("E07", place))
       emu_find("E07", "%s of %s %s %d bytes of global memory outside every buffer, at %s", who,
@@ -215,27 +309,19 @@ void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool at
                   atomic,
                   agent == EMU_CP_ASYNC ? t->cp_group : own_epoch(t->warp),
                   place};
-  size_t first = (size_t)((const char *)p - a->base) / 2,
-         last = (size_t)((const char *)p - a->base + bytes - 1) / 2;
-  for (size_t h = first; h <= last; h++) {
-    global_shadow_t *s = &a->shadow[h];
-    record_t old = load_record(&s->write);
-    if (!write_is_ordered(old, now, t)) race("global memory", old, true, now, write);
-    if (!write || atomic)
-      if (!is_written(a, h)) {
-        never_written(t, "global", place);
-      }
-    if (write) {
-      for (int k = 0; k < 2; k++) {
-        old = load_record(&s->read[k]);
-        if (!read_is_ordered(old, now, t)) race("global memory", old, false, now, true);
-      }
-      store_record(&s->write, now);
-      __atomic_fetch_or(&a->written[h / 8], (uint8_t)(1u << (h % 8)), __ATOMIC_RELAXED);
+  const size_t first = (size_t)((const char *)p - a->base) / 2,
+               last = (size_t)((const char *)p - a->base + bytes - 1) / 2;
+  if ((!write || atomic) && !are_written(a, first, last)) never_written(t, "global", place);
+  for (size_t half = first; half <= last;) {
+    const size_t granule = half / GRANULE, end = granule * GRANULE + GRANULE - 1;
+    if (half % GRANULE == 0 && end <= last &&
+        __atomic_load_n(a->split + granule, __ATOMIC_ACQUIRE) == WHOLE) {
+      note_global(a->shadow + granule, now, write, t);
+      half = end + 1;
     } else {
-      old = load_record(&s->read[0]); /* the last reader, and the last before it from another warp or block */
-      if (old.epoch && (old.block != now.block || old.agent != now.agent)) store_record(&s->read[1], old);
-      store_record(&s->read[0], read_too(old, now));
+      split_global(a, granule);
+      for (; half <= end && half <= last; half++) note_global(a->half + half, now, write, t);
     }
   }
+  if (write) mark_written(a, first, last);
 }

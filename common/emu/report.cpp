@@ -62,8 +62,8 @@ const char *emu_main_finding(void) {
 }
 
 void emu_thread_text(const thread_t *t, char *text, size_t size) {
-  snprintf(text, size, "block %lld thread %u (warp %d lane %d)", (long long)t->warp->block->index,
-           t->self.thread.x, t->warp->index, t->lane);
+  snprintf(text, size, "block %lld thread %u (warp %d lane %d)", (long long)t->warp->block->index, t->index,
+           t->warp->index, t->lane);
 }
 
 /* --- places: small numbers for (file, line) and for code addresses ----------------------------------
@@ -81,30 +81,24 @@ static std::map<place_key_t, uint32_t> numbers;
 static std::vector<place_key_t> places(1); /* number 0: unknown */
 enum { PLACE_LIMIT = (1 << 14) - 1 };
 
+__thread emu_known_place_t emu_known_places[KNOWN_PLACES];
+
 static uint32_t number_of(const void *what, int line, uint32_t caller) {
-  struct slot_t {
-    const void *what;
-    int line;
-    uint32_t caller, number;
-  };
-  static __thread slot_t cache[1024];
-  slot_t *c = &cache[((uintptr_t)what * 31 + (uintptr_t)line * 7 + caller * 13) >> 1 & 1023];
-  if (c->number && c->what == what && c->line == line && c->caller == caller) return c->number;
   std::lock_guard<std::mutex> guard(lock);
   uint32_t &n = numbers[{what, line, caller}];
   if (!n && places.size() < PLACE_LIMIT) {
     n = (uint32_t)places.size();
     places.push_back({what, line, caller});
   }
-  *c = {what, line, caller, n};
   return n;
 }
 
 uint32_t emu_place_id(emu_place_t place) {
   return number_of(place.file, place.line, 0);
 }
-uint32_t emu_address_id(const thread_t *t, const void *pc) {
-  return number_of(pc, -1, t->depth ? t->call[(t->depth < MOST_CALLS ? t->depth : (int)MOST_CALLS) - 1] : 0);
+uint32_t emu_new_place(emu_known_place_t *known, uint64_t key, const void *pc, uint32_t caller) {
+  *known = {key, number_of(pc, -1, caller)};
+  return known->number;
 }
 
 static const char *base_name(const char *path) {

@@ -60,8 +60,7 @@ static void count_global(const request_t &r, int bytes, fa_count_t *count) {
   count->sectors_least += (lanes * bytes + 31) / 32;
 }
 
-void emu_request(thread_t *t, const void *p, int bytes, const void *pc) {
-  if (!emu_settings()->requests) return;
+void emu_note_request(thread_t *t, const void *p, int bytes, const void *pc) {
   warp_t *w = t->warp;
   if (!w->requests) w->requests = new request_table_t;
   instruction_t &i = w->requests->of[pc];

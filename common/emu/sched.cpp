@@ -8,7 +8,6 @@
 #include <omp.h>
 #endif
 
-__thread emu_self_t *fa_emu_self;
 __thread worker_t *emu_worker;
 
 /* --- choosing --------------------------------------------------------------------------------------- */
@@ -20,10 +19,9 @@ static thread_t *lowest_ready(warp_t *w) {
 /* In order: the rest of this warp, then the next warp, then the next SM. A lane thus runs as far as it can
  * before another starts, which is the latest that the others can be. */
 static thread_t *next_in_order(worker_t *w) {
-  thread_t *t = w->current;
+  const thread_t *t = w->current;
   int sm = 0, warp = 0;
   if (t) {
-    if (t->warp->ready) return lowest_ready(t->warp);
     sm = (int)(t->warp->block - w->block);
     warp = t->warp->index;
   }
@@ -59,8 +57,9 @@ static thread_t *next_at_random(worker_t *w) {
   return found->thread + __builtin_ctz(lanes);
 }
 
-static thread_t *next_thread(worker_t *w) {
-  return emu_settings()->order == EMU_RANDOM ? next_at_random(w) : next_in_order(w);
+static inline thread_t *next_thread(worker_t *w) {
+  if (emu_settings()->order == EMU_RANDOM) return next_at_random(w);
+  return w->current && w->current->warp->ready ? lowest_ready(w->current->warp) : next_in_order(w);
 }
 
 /* --- switching -------------------------------------------------------------------------------------- */
@@ -68,16 +67,11 @@ static thread_t *next_thread(worker_t *w) {
 static void go_to(worker_t *w, fiber_t *from, thread_t *to) {
   w->current = to;
   to->warp->ready &= ~(1u << to->lane);
-  fa_emu_self = &to->self;
   fiber_switch(from, &to->fiber);
 }
 
 static void go_to_main(worker_t *w, thread_t *from) {
   fiber_switch(&from->fiber, &w->main);
-}
-
-void emu_make_ready(warp_t *w, uint32_t lanes) {
-  w->ready |= lanes & w->alive;
 }
 
 void emu_block_thread(const char *waits, emu_place_t place) {
@@ -94,6 +88,19 @@ void emu_block_thread(const char *waits, emu_place_t place) {
     go_to_main(w, me); /* a deadlock, or a fault: does not come back */
   }
   me->waits = NULL;
+}
+
+unsigned fa_emu_thread_index(void) {
+  return current_thread()->index;
+}
+unsigned fa_emu_block_index(void) {
+  return (unsigned)current_thread()->warp->block->index;
+}
+unsigned fa_emu_block_size(void) {
+  return (unsigned)emu_worker->launch->threads;
+}
+unsigned fa_emu_grid_size(void) {
+  return (unsigned)emu_worker->launch->blocks;
 }
 
 /* --- a thread's life -------------------------------------------------------------------------------- */
@@ -251,16 +258,18 @@ static void deadlock(worker_t *w) {
 
 /* --- blocks on SMs ---------------------------------------------------------------------------------- */
 
+enum { GRANULES = SHARED_MAX / 2 / GRANULE };
+
 static bool start_block(worker_t *w, block_t *b, int64_t index) {
   launch_t *l = w->launch;
   char *shared = w->arena + (size_t)(b - w->block) * SHARED_STRIDE;
   thread_t *threads = b->thread;
-  shadow_t *shadow = b->shadow;
-  if (!shadow) shadow = (shadow_t *)malloc((SHARED_MAX / 2) * sizeof *shadow);
+  if (!b->shadow) b->shadow = (shadow_t *)malloc(GRANULES * sizeof *b->shadow);
+  if (!b->half) b->half = (shadow_t *)malloc(GRANULES * GRANULE * sizeof *b->half);
+  if (!b->split) b->split = (bool *)malloc(GRANULES * sizeof *b->split);
   if (!threads) threads = (thread_t *)calloc(MAX_WARPS * WARP, sizeof *threads);
-  b->shadow = shadow;
   b->thread = threads;
-  if (!shadow || !threads) return false;
+  if (!b->shadow || !b->half || !b->split || !threads) return false;
   b->worker = w;
   b->index = index;
   b->threads = b->live = l->threads;
@@ -269,7 +278,9 @@ static bool start_block(worker_t *w, block_t *b, int64_t index) {
   b->shared = shared;
   b->shared_bytes = l->shared_bytes;
   memset(b->barrier, 0, sizeof b->barrier);
-  memset(shadow, 0, (l->shared_bytes + 1) / 2 * sizeof *shadow);
+  const size_t granules = (l->shared_bytes + 2 * GRANULE - 1) / (2 * GRANULE);
+  memset(b->shadow, 0, granules * sizeof *b->shadow);
+  memset(b->split, 0, granules * sizeof *b->split);
   memset(shared, 0xff, l->shared_bytes); /* NaN in every floating type */
   for (int k = 0; k < b->warps; k++) {
     warp_t *warp = &b->warp[k];
@@ -284,11 +295,8 @@ static bool start_block(worker_t *w, block_t *b, int64_t index) {
     for (int lane = 0; lane < WARP; lane++) {
       thread_t *t = warp->thread + lane;
       if (!t->fiber.stack && !fiber_new(&t->fiber)) return false;
-      fiber_prepare(&t->fiber, thread_main);
-      t->self = {{(unsigned)(k * WARP + lane), 0, 0},
-                 {(unsigned)index, 0, 0},
-                 {(unsigned)l->threads, 1, 1},
-                 {(unsigned)l->blocks, 1, 1}};
+      fiber_prepare(&t->fiber, thread_main, (size_t)lane * 128); /* all of a page */
+      t->index = (unsigned)(k * WARP + lane);
       t->warp = warp;
       t->lane = lane;
       t->done = false;
@@ -403,11 +411,13 @@ fa_status_t fa_emu_launch(const char *kernel, int64_t blocks, int threads, size_
       fa_count_t count = {};
       w->launch = &launch;
       w->count = &count;
+      w->shared_touched = 0;
       w->random = emu_settings()->seed * 0x9e3779b97f4a7c15u + 1;
       w->last_hit = NULL;
       emu_worker = w;
       run_worker(w, &next);
       emu_worker = NULL;
+      count.shared_bytes = (double)w->shared_touched;
       fa_count_add(&count);
     }
   }

@@ -73,11 +73,10 @@ size_t fa_emu_shared_limit(void) {
   return sm < 90 ? 163 * 1024 : SHARED_MAX;
 }
 
-void fa_emu_needs(int sm, const char *instruction, emu_place_t here) {
-  if (emu_settings()->arch < sm)
-    if (emu_is_new("E09", emu_place_id(here)))
-      emu_find("E09", "%s needs sm_%d; sm_%d is emulated (EMU_ARCH), at %s:%d", instruction, sm,
-               emu_settings()->arch, here.file, here.line);
+void emu_lacks(int sm, const char *instruction, emu_place_t here) {
+  if (emu_is_new("E09", emu_place_id(here)))
+    emu_find("E09", "%s needs sm_%d; sm_%d is emulated (EMU_ARCH), at %s:%d", instruction, sm,
+             emu_settings()->arch, here.file, here.line);
 }
 
 void fa_emu_count_flop(double matmul, double other) {

@@ -13,6 +13,14 @@
 
 #include "launch.h"
 
+#ifndef __CUDACC__
+FA_DEVICE void emu_add_product(float (&d)[4], emu_b32x4_t a, emu_b32x2_t b, int k, fa_dtype_t type,
+                               emu_place_t here) {
+  const emu_f32x4_t x = fa_emu_mma({{d[0], d[1], d[2], d[3]}}, a, b, k, type, here);
+  d[0] = x.r[0], d[1] = x.r[1], d[2] = x.r[2], d[3] = x.r[3];
+}
+#endif
+
 /* ldmatrix (sm_75): four 8 x 8 blocks. Lane 8m + i gives the address of row i of block m, 16 bytes in shared memory,
  * aligned to 16; r[m] becomes the fragment of block m. With _trans each block is transposed on the way: lane l then
  * holds column l/4, rows 2(l%4) and 2(l%4)+1. */
@@ -23,7 +31,8 @@ FA_DEVICE void ldmatrix_x4(uint32_t (&r)[4], const void *row FA_PLACE) {
                : "r"(shared_address(row))
                : "memory");
 #else
-  fa_emu_ldmatrix(r, 4, false, row, here);
+  const emu_b32x4_t x = fa_emu_ldmatrix(4, false, row, here);
+  r[0] = x.r[0], r[1] = x.r[1], r[2] = x.r[2], r[3] = x.r[3];
 #endif
 }
 FA_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row FA_PLACE) {
@@ -33,7 +42,8 @@ FA_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row FA_PLACE) {
                : "r"(shared_address(row))
                : "memory");
 #else
-  fa_emu_ldmatrix(r, 4, true, row, here);
+  const emu_b32x4_t x = fa_emu_ldmatrix(4, true, row, here);
+  r[0] = x.r[0], r[1] = x.r[1], r[2] = x.r[2], r[3] = x.r[3];
 #endif
 }
 
@@ -47,7 +57,7 @@ FA_DEVICE void mma_m16n8k8(float (&d)[4], const uint32_t (&a)[2], uint32_t b, fp
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(b));
 #else
-  fa_emu_mma(d, a, &b, 8, FA_FP16, here);
+  emu_add_product(d, {{a[0], a[1], 0, 0}}, {{b, 0}}, 8, FA_FP16, here);
 #endif
 }
 
@@ -68,8 +78,7 @@ FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, 
   __trap(); /* not reached: see target_sm() in limits.h */
 #endif
 #else
-  const uint32_t b[2] = {b0, b1};
-  fa_emu_mma(d, a, b, 16, FA_FP16, here);
+  emu_add_product(d, {{a[0], a[1], a[2], a[3]}}, {{b0, b1}}, 16, FA_FP16, here);
 #endif
 }
 FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
@@ -86,8 +95,7 @@ FA_DEVICE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, 
   __trap(); /* not reached: see target_sm() in limits.h */
 #endif
 #else
-  const uint32_t b[2] = {b0, b1};
-  fa_emu_mma(d, a, b, 16, FA_BF16, here);
+  emu_add_product(d, {{a[0], a[1], a[2], a[3]}}, {{b0, b1}}, 16, FA_BF16, here);
 #endif
 }
 
