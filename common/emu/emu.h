@@ -25,10 +25,10 @@ struct emu_dim_t {
   unsigned x, y, z;
 };
 /* The running thread's coordinates, of which only x is used: the same whenever a kernel asks. */
-unsigned fa_emu_thread_index(void) __attribute__((const, nothrow, leaf));
-unsigned fa_emu_block_index(void) __attribute__((const, nothrow, leaf));
-unsigned fa_emu_block_size(void) __attribute__((const, nothrow, leaf));
-unsigned fa_emu_grid_size(void) __attribute__((const, nothrow, leaf));
+unsigned fa_emu_thread_index(void) noexcept __attribute__((const, leaf));
+unsigned fa_emu_block_index(void) noexcept __attribute__((const, leaf));
+unsigned fa_emu_block_size(void) noexcept __attribute__((const, leaf));
+unsigned fa_emu_grid_size(void) noexcept __attribute__((const, leaf));
 #define threadIdx (emu_dim_t{fa_emu_thread_index(), 0, 0})
 #define blockIdx (emu_dim_t{fa_emu_block_index(), 0, 0})
 #define blockDim (emu_dim_t{fa_emu_block_size(), 1, 1})
@@ -118,7 +118,7 @@ void fa_emu_stmatrix(emu_b32x4_t r, int matrices, bool transposed, void *row, em
 emu_f32x4_t fa_emu_mma(emu_f32x4_t d, emu_b32x4_t a, emu_b32x2_t b, int k, fa_dtype_t type, emu_place_t here);
 
 /* The architecture that is emulated (80 for sm_80), and the shared memory that it has for a block. */
-int fa_emu_arch(void) __attribute__((const, nothrow, leaf)); /* for the length of a launch */
+int fa_emu_arch(void) noexcept __attribute__((const, leaf)); /* for the length of a launch */
 size_t fa_emu_shared_limit(void);
 void fa_emu_count_flop(double matmul, double other);
 void fa_emu_count_exp(double special, double polynomial);

@@ -90,16 +90,16 @@ void emu_block_thread(const char *waits, emu_place_t place) {
   me->waits = NULL;
 }
 
-unsigned fa_emu_thread_index(void) {
+unsigned fa_emu_thread_index(void) noexcept {
   return current_thread()->index;
 }
-unsigned fa_emu_block_index(void) {
+unsigned fa_emu_block_index(void) noexcept {
   return (unsigned)current_thread()->warp->block->index;
 }
-unsigned fa_emu_block_size(void) {
+unsigned fa_emu_block_size(void) noexcept {
   return (unsigned)emu_worker->launch->threads;
 }
-unsigned fa_emu_grid_size(void) {
+unsigned fa_emu_grid_size(void) noexcept {
   return (unsigned)emu_worker->launch->blocks;
 }
 

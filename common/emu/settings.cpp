@@ -62,7 +62,7 @@ extern "C" void fa_emu_count_requests(bool on) {
   emu_settings_now.requests = on;
 }
 
-int fa_emu_arch(void) {
+int fa_emu_arch(void) noexcept {
   return emu_settings()->arch;
 }
 
