@@ -57,8 +57,8 @@ endif
 
 # The emulator: the same .cu files, built by g++. -fsanitize=thread without its library shows every access to the
 # emulator (common/emu/access.cpp); vector instructions would merge accesses, and so change what is counted. -g1: lines and
-# calls for findings, without variables. Here nobody gains from unrolled loops, which clang takes minutes to compile.
-EMU_CLANG := $(if $(findstring clang,$(shell $(CXX) --version 2>/dev/null)),-mllvm -pragma-unroll-threshold=16 -Wno-pass-failed)
+# calls for findings, without variables. Unrolled loops, which clang takes minutes to compile, would blur the lines too.
+EMU_CLANG := $(if $(findstring clang,$(shell $(CXX) --version 2>/dev/null)),-fno-unroll-loops -mllvm -pragma-unroll-threshold=16 -Wno-pass-failed)
 EMUFLAGS = -std=c++17 -O2 -g1 $(EMU_CLANG) $(WARN) -Wno-unknown-pragmas -fno-tree-vectorize -fno-tree-slp-vectorize \
 	-ffp-contract=off -fsanitize=thread -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS)
 CXXFLAGS_ALL = -std=c++17 $(OPT) $(WARN) $(SANFLAGS) $(OPENMP) -fPIC -fvisibility=hidden -MMD -MP $(CPPFLAGS) $(CXXFLAGS)
