@@ -25,6 +25,7 @@ static const fa_step_t steps[] = {
     {.name = "cuda",
      .idea = "three kernels, S and P in global memory",
      .main = true,
+     .scalar = true,
      .on = {[FA_GPU] = FA_ON_GPU(naive_cuda), [FA_EMU] = FA_ON_EMU(naive_cuda)}},
     {.name = "cublas",
      .idea = "GEMMs of cuBLAS on tensor cores around a softmax kernel",

@@ -87,22 +87,23 @@ BYTES(keys_128_bytes, 128)
 BYTES(keys_256_bytes, 256)
 BYTES(largest_bytes, 0)
 
-#define STEP(step_name, kernels, what, candidate, formula)                                                   \
+#define STEP(step_name, kernels, what, is_main, is_scalar, formula)                                          \
   {                                                                                                          \
-    .name = step_name, .idea = what, .main = candidate, .bytes = formula, .on = {                            \
+    .name = step_name, .idea = what, .main = is_main, .scalar = is_scalar, .bytes = formula, .on = {         \
       [FA_GPU] = FA_ON_GPU(kernels),                                                                         \
       [FA_EMU] = FA_ON_EMU(kernels)                                                                          \
     }                                                                                                        \
   }
 
 static const fa_step_t steps[] = {
-    STEP("paper", fa1_paper, "Algorithms 1 and 4 as printed, on CUDA cores", true, paper_bytes),
-    STEP("keys_64", fa1_keys_64, "tensorcore with B_c = 64 keys: most passes over O", false, keys_64_bytes),
-    STEP("keys_128", fa1_keys_128, "tensorcore with B_c = 128 keys", false, keys_128_bytes),
-    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys: fewest passes over O", false,
+    STEP("paper", fa1_paper, "Algorithms 1 and 4 as printed, on CUDA cores", true, true, paper_bytes),
+    STEP("keys_64", fa1_keys_64, "tensorcore with B_c = 64 keys: most passes over O", false, false,
+         keys_64_bytes),
+    STEP("keys_128", fa1_keys_128, "tensorcore with B_c = 128 keys", false, false, keys_128_bytes),
+    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys: fewest passes over O", false, false,
          keys_256_bytes),
     STEP("tensorcore", fa1_tensorcore, "the same algorithms with mma.sync, tiles in shared memory", true,
-         largest_bytes),
+         false, largest_bytes),
     {.name = NULL},
 };
 

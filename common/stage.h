@@ -25,6 +25,7 @@ typedef struct fa_step {
   const char *name;                          /* as given to --step; NULL ends the table */
   const char *idea;                          /* one line */
   bool main;                                 /* a candidate when no step is named; the last one wins */
+  bool scalar;                               /* its products are scalar multiply-adds, not a tensor core's */
   const fa_kernels_t *on[FA_DEVICES];        /* NULL: there is no such code, or it was not built */
   void (*show)(FILE *out);                   /* NULL, or prints the step's own small worked example */
   int64_t (*block_q)(const fa_problem_t *p); /* NULL, or queries per block: the count's formula needs it */
