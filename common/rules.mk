@@ -86,10 +86,12 @@ LIBRARIES := $(patsubst %,$(BUILD)/lib%.so,$(BUILT))
 .SECONDARY:
 all: $(PROGRAMS) $(LIBRARIES)
 
-# Objects depend on the flags that made them: another compiler, nvcc gone or come, DEBUG on or off.
+# Objects depend on the flags that made them: another compiler, nvcc gone or come, DEBUG on or off. Not on whether warnings
+# were errors: seeded bugs are built on these objects, and may warn.
+FLAGS = $(filter-out -Xptxas -Werror --Werror all-warnings,$(CC) $(CFLAGS_ALL) $(CXX) $(EMUFLAGS) $(NVCC) $(NVFLAGS))
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
-	@printf '%s\n' '$(CC) $(CFLAGS_ALL) $(CXX) $(EMUFLAGS) $(NVCC) $(NVFLAGS)' | cmp -s - $@ || printf '%s\n' '$(CC) $(CFLAGS_ALL) $(CXX) $(EMUFLAGS) $(NVCC) $(NVFLAGS)' > $@
+	@printf '%s\n' '$(FLAGS)' | cmp -s - $@ || printf '%s\n' '$(FLAGS)' > $@
 FORCE:
 
 $(BUILD)/obj/%.c.o: %.c $(BUILD)/flags

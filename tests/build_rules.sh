@@ -1,5 +1,5 @@
 #!/bin/sh
-# build_rules.sh - what the build itself promises. Run by `make check`, which sets CC, CPPFLAGS, CFLAGS_ALL.
+# build_rules.sh - what the build itself promises. Run by `make check`, which sets CC and CFLAGS_ALL.
 checks=0 bad=0
 verdict() { # verdict STATUS WHAT
   checks=$((checks + 1))

@@ -40,7 +40,7 @@ test_link = @mkdir -p $(@D) && $(LINK) $(filter %.o,$^) -o $@ $$(cat $(BUILD)/ch
 $(BUILD)/tests/check_common: $(call objects,$(TEST_RUNNER) $(TEST_UNITS)) $(COMMON_OBJECTS)
 	$(test_link)
 # Findings must name places whatever the sources' folder is called.
-$(patsubst %,$(BUILD)/obj/%.emu.o,$(EMU_FAULTS)): EMUFLAGS += "-fdebug-prefix-map=$(CURDIR)=/it's (a) folder"
+$(patsubst %,$(BUILD)/obj/%.emu.o,$(EMU_FAULTS)): private EMUFLAGS += "-fdebug-prefix-map=$(CURDIR)=/it's (a) folder"
 $(BUILD)/tests/check_emu: $(call objects,$(TEST_RUNNER) $(TEST_EMU) $(EMU_VECTORS)) $(COMMON_OBJECTS) \
 		$(patsubst %,$(BUILD)/obj/%.emu.o,$(EMU_KERNELS) $(EMU_FAULTS))
 	$(test_link)
@@ -52,7 +52,7 @@ endef
 $(foreach s,$(STAGES),$(eval $(call check_rule,$(s))))
 
 check: $(TEST_PROGRAMS) $(CHECK_NEEDS)
-	@CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' CFLAGS_ALL='$(CFLAGS_ALL)' FA_SLOW='$(SLOW)' FA_SAN='$(SAN)' \
+	@CC='$(CC)' CFLAGS_ALL='$(CFLAGS_ALL)' FA_SLOW='$(SLOW)' FA_SAN='$(SAN)' \
 		sh tests/run.sh $(BUILD)/tests $(TEST_PROGRAMS) $(CHECK_SCRIPTS)
 
 # The emulator's answers as a GPU gives them. Needs nvcc and a GPU, not Check; without them it ends with status 3.
