@@ -135,6 +135,36 @@ KERNEL(wide_store_and_read) {
   m.filled[t] = fa_float_bits(y[0]);
 }
 
+/* 16 bytes that were written in one piece have four words: only who uses the same one must wait. */
+KERNEL(part_of_wide_store) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  const uint32_t x[4] = {1, 2, 3, 4};
+  uint32_t y = 0;
+  if (t < 32) st_shared_b32x4(&s.x[t], x);
+  __syncthreads();
+  if (t >= 32)
+    AT(0), s.x[t - 32][1] = 7;
+  else
+    AT(1), y = s.x[t][WRONG ? 1 : 2];
+  __syncthreads();
+  if (t >= 32) st_shared_b32x4(&s.x[t - 32], x);
+  m.filled[t] = y;
+}
+
+/* And who uses all of them must wait for each. */
+KERNEL(wide_read_of_parts) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  float y[4];
+  for (int n = 0; n < 4; n++) s.x[t][n] = 1;
+  __syncthreads();
+  AT(0), s.x[t][t % 4] = 7;
+  if (!WRONG) __syncthreads();
+  AT(1), ld_shared_f32x4(y, &s.x[63 - t]);
+  m.filled[t] = fa_float_bits(y[0]);
+}
+
 /* Neighbours of 16 bits in one word are two places. */
 KERNEL(neighbours) {
   SHARED_DYN(words_t, s);
@@ -155,6 +185,20 @@ KERNEL(blocks_read) {
   const int t = threadIdx.x;
   AT(0), m.filled[blockIdx.x * 32 + t] = 5;
   AT(1), m.filled[512 + blockIdx.x * 32 + t] = m.filled[(WRONG ? 31 - t : t) + 32 * (WRONG ? 0 : blockIdx.x)];
+}
+
+KERNEL(part_of_wide_read) {
+  const int t = threadIdx.x;
+  uint32_t x[4], y = 0;
+  ld_global_b32x4(x, m.filled + 4 * t);
+  __syncthreads();
+  if (t >= 32)
+    AT(0), m.filled[4 * (t - 32) + 1] = x[0];
+  else
+    AT(1), y = m.filled[4 * t + (WRONG ? 1 : 2)];
+  __syncthreads();
+  ld_global_b32x4(x, m.filled + 4 * (63 - t));
+  m.filled[512 + t] = x[1] + y;
 }
 
 KERNEL(warps_read_global) {
@@ -216,9 +260,12 @@ const fault_t faults_race[] = {
     {"a lane writes what it read too", "E04", "shared memory", 2, 80,
      FAULT(lane_writes_what_it_read, 32, sizeof(words_t))},
     {"wide accesses", "E04 E08", "shared memory", 2, 80, FAULT(wide_store_and_read, 64, sizeof(cells_t))},
+    {"a word of a wide store", "E04", "shared memory", 2, 80, FAULT(part_of_wide_store, 64, sizeof(cells_t))},
+    {"a wide load of words", "E04", "shared memory", 2, 80, FAULT(wide_read_of_parts, 64, sizeof(cells_t))},
     {"two 16-bit elements", "E04 E08", "shared memory", 1, 80, FAULT(neighbours, 64, sizeof(words_t))},
     {"blocks write the same", "E04", "global memory", 1, 80, FAULT_BLOCKS(blocks_write, 5, 32, 0)},
     {"a block reads another's", "E04", "global memory", 2, 80, FAULT_BLOCKS(blocks_read, 5, 32, 0)},
+    {"a word of a wide load", "E04", "global memory", 2, 80, FAULT(part_of_wide_read, 64, 0)},
     {"no barrier in global memory", "E04", "global memory", 2, 80, FAULT(warps_read_global, 64, 0)},
     {"a lane writes global memory", "E04", "global memory", 2, 80, FAULT(lane_writes_global, 32, 0)},
     {"all read, one adds", "E04", "global memory", 2, 80, FAULT(all_read_one_adds, 32, 0)},
