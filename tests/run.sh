@@ -9,9 +9,6 @@ mkdir -p "$dir"
 : > "$FA_TOTALS"
 rm -f "$dir"/*.status
 began=$(date +%s)
-# A thread that waits for another of its program leaves its processor to the other program.
-OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-export OMP_WAIT_POLICY
 # One program after another on a GPU, which they would share; elsewhere as many at a time as there are processors, each
 # with its output in one piece at its end.
 lanes=$(nproc 2> /dev/null || sysctl -n hw.ncpu 2> /dev/null || echo 1)
