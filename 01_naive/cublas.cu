@@ -154,7 +154,7 @@ static fa_status_t copy_out(const fa_problem_t *p, const operand_t &x, matrix_t 
 /* The library and a handle: one per host thread, made at the first use, and a new handle when the thread has
  * changed to another GPU. */
 typedef struct blas {
-  cublas_library_t library;
+  cublas_library_t functions;
   cublasHandle_t handle;
   bool loaded, made;
   int device;
@@ -162,14 +162,14 @@ typedef struct blas {
 
 static fa_status_t open_blas(const fa_problem_t *p, blas_t **blas, fa_reason_t *why) {
   static thread_local blas_t x;
-  const cublas_library_t &library = x.library;
+  const cublas_library_t &library = x.functions;
   int device = 0, major = 0;
   FA_CUDA(cudaGetDevice(&device));
   FA_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   if (p->dtype == FA_BF16 && major < 8)
     return fa_say(why, FA_REFUSED,
                   "01_naive, step cublas: cuBLAS multiplies bf16 from sm_80 on, not on sm_%dx", major);
-  fa_status_t status = x.loaded ? FA_OK : open_cublas(&x.library, why);
+  fa_status_t status = x.loaded ? FA_OK : open_cublas(&x.functions, why);
   if (status) return status;
   x.loaded = true;
   if (x.made && x.device != device) {
@@ -211,7 +211,7 @@ static fa_status_t gemm(const fa_problem_t *p, const blas_t *blas, operand_t a, 
   const cublasOperation_t of_a = KIND == SCORES_T_BY_ROWS ? CUBLAS_OP_T : CUBLAS_OP_N;
   /* fp32 inputs are multiplied in fp32, not in TF32. */
   const cublasComputeType_t compute = a.m.dtype == FA_FP32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
-  const cublas_library_t &library = blas->library;
+  const cublas_library_t &library = blas->functions;
   const float beta = 0;
   for (int64_t first = 0; first < count; first += MOST_BATCH) {
     const int64_t n = count - first < MOST_BATCH ? count - first : MOST_BATCH;

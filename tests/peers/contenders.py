@@ -95,7 +95,7 @@ class Ours:
     ours, backward = True, False
 
     def __init__(self, x, causal, library, step, device):
-        self.library, self.step, self.device = library, step, device
+        self.lib, self.step, self.device = library, step, device
         self.name = f"{library.stage[:2]} {step}"
         self.x, self.causal, self.problem, self.keep = x, causal, None, None
 
@@ -111,13 +111,13 @@ class Ours:
         for name, t in zip(("q", "k", "v", "d_o", "o", "dq", "dk", "dv"), list(self.x) + out):
             setattr(p, name, fa.tensor(t))
         self.backward = True
-        self.library.supports(p, self.step, fa.FORWARD, self.device)
+        self.lib.supports(p, self.step, fa.FORWARD, self.device)
         try:
-            self.library.supports(p, self.step, fa.BACKWARD, self.device)
+            self.lib.supports(p, self.step, fa.BACKWARD, self.device)
         except fa.Refused:
             self.backward = False
         passes = [fa.FORWARD] + [fa.BACKWARD] * self.backward
-        need = max(self.library.workspace(p, self.step, which, self.device) for which in passes)
+        need = max(self.lib.workspace(p, self.step, which, self.device) for which in passes)
         try:
             workspace = torch.empty(need + 256, dtype=torch.uint8, device=q.device)
         except RuntimeError as e:
@@ -128,11 +128,11 @@ class Ours:
         self.problem, self.out, self.keep = p, out, (lse, workspace)
 
     def forward(self):
-        self.library.run(self.problem, self.step, fa.FORWARD, self.device)
+        self.lib.run(self.problem, self.step, fa.FORWARD, self.device)
 
     def both(self):
-        self.library.run(self.problem, self.step, fa.FORWARD, self.device)
-        self.library.run(self.problem, self.step, fa.BACKWARD, self.device)
+        self.lib.run(self.problem, self.step, fa.FORWARD, self.device)
+        self.lib.run(self.problem, self.step, fa.BACKWARD, self.device)
 
     def outputs(self):
         self.prepare()
