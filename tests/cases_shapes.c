@@ -16,6 +16,12 @@
    .use = u},                                                                                               \
   {.name = "q" #nq "_k" #nk "_causal", .group = "oblong", .heads_q = 2, .seq_q = nq, .seq_k = nk,           \
    .causal = true, R, .seed = s, .use = u}
+/* Small enough for scalar steps in the emulator: several blocks of keys, and a row longer than a warp's. */
+#define EMULATED(nq, nk, s, u)                                                                              \
+  {.name = "q" #nq "_k" #nk, .group = "oblong", .heads_q = 2, .seq_q = nq, .seq_k = nk, R, .seed = s,       \
+   .use = u, .devices = BIT(FA_EMU)},                                                                       \
+  {.name = "q" #nq "_k" #nk "_causal", .group = "oblong", .heads_q = 2, .seq_q = nq, .seq_k = nk,           \
+   .causal = true, R, .seed = s, .use = u, .devices = BIT(FA_EMU)}
 #define HEADS(hq, hkv, c)                                                                                   \
   {.name = "h" #hq "_on_" #hkv, .group = "heads", .batch = 2, .heads_q = hq, .heads_kv = hkv,               \
    .seq_q = 37, .seq_k = 70, .causal = c, R, .seed = hq}
@@ -49,7 +55,7 @@ const fa_case_t shape_cases[] = {
     SQUARE(176, 14), SQUARE(250, 15), OBLONG(1, 129, 1, 0), OBLONG(129, 1, 2, 0), OBLONG(5, 100, 3, 0),
     OBLONG(100, 5, 4, SHAPE), OBLONG(65, 129, 5, SHAPE | SANITIZED), OBLONG(129, 65, 6, SHAPE),
     OBLONG(64, 250, 7, 0), OBLONG(250, 64, 8, 0), OBLONG(31, 33, 9, 0), OBLONG(129, 463, 10, 0),
-    OBLONG(17, 530, 13, 0), OBLONG(9, 200, 14, SHAPE), OBLONG(33, 70, 15, SHAPE), OBLONG(2, 1100, 15, 0),
+    OBLONG(17, 530, 13, 0), OBLONG(9, 280, 14, SHAPE), OBLONG(40, 90, 15, SHAPE), OBLONG(3, 1100, 15, 0),
     OBLONG(7, 5, 11, SHAPE | SMALL), OBLONG(20, 37, 12, SHAPE | SMALL | SANITIZED), HEADS(6, 2, false),
     HEADS(6, 2, true), HEADS(8, 1, true), HEADS(5, 5, true), HEADS(12, 4, false), DIM(1, 1, 0),
     DIM(4, 4, 0), DIM(8, 8, 0), DIM(16, 16, 0), DIM(32, 32, 0), DIM(40, 40, SANITIZED), DIM(63, 63, 0),
@@ -63,6 +69,7 @@ const fa_case_t shape_cases[] = {
     {.name = "scale_1", .group = "scales", .seq_q = 70, .scale = &steep, R, .seed = 3},
     {.name = "scale_-0.2_causal", .group = "scales", .seq_q = 70, .scale = &negative, .causal = true, R,
      .seed = 3},
+    EMULATED(9, 200, 14, SHAPE), EMULATED(33, 70, 15, SHAPE), EMULATED(2, 1100, 15, 0),
     SEED(0), SEED(1), SEED(2), SEED(3), SEED(4),
     {.name = "n1500", .group = "long", .heads_q = 2, .seq_q = 1500, R, .seed = 1, .tier = SLOW},
     {.name = "n1500_causal", .group = "long", .heads_q = 4, .heads_kv = 2, .seq_q = 1500, .causal = true,

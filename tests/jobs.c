@@ -194,7 +194,7 @@ static bool emulated_in_time(const property_t *property, const subject_t *s, con
   int64_t work = p.batch * p.heads_q * p.seq_q * p.seq_k * (p.head_dim + p.head_dim_v);
   int64_t most = env_set("FA_SLOW") ? EMULATED_WORK_SLOW : EMULATED_WORK;
   if (!s->step->main) most /= 4;
-  if (s->step->scalar) most /= 2;
+  if (s->step->scalar && !env_set("FA_SLOW")) most /= 2;
   if (property->wants) most /= 2;
   return work <= most;
 }

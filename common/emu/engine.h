@@ -24,12 +24,12 @@ enum {
  * Shared memory keeps one for the last write and three for reads of each 2 bytes, global memory one write and
  * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. Most accesses are of 16 bytes: as long as those
  * of a granule have the same history it is kept once, which saves time, and room in the caches even more. */
-enum { GRANULE = 8 /* of 2 bytes */ };
 struct record_t {
   /* atomic: of a write, that it was; of a read, that several lanes of the agent read in this epoch, so that none of them
    * may write. */
   uint64_t block : 20, agent : 6, lane : 5, atomic : 1, epoch : 18, place : 14;
 };
+enum { GRANULE = 8 }; /* times 2 bytes */
 /* The block is stored plus one: an all-zero record is "nobody". Both counters stop at their largest value. */
 enum { BLOCK_LIMIT = (1 << 20) - 2, EPOCH_LIMIT = (1 << 18) - 1 };
 

@@ -18,8 +18,7 @@ char *emu_region;
 static size_t top; /* bytes given out so far; addresses are not used twice */
 static std::mutex lock;
 static std::vector<allocation_t *> live; /* ascending by address */
-/* Bumped when `live` changes, so that a worker's remembered allocation is not a freed one. Kernels do not
- * allocate: within a launch nothing changes. */
+/* Kernels do not allocate: within a launch `live` does not change, and a worker may remember its last hit. */
 
 static void *reserve(size_t bytes) {
   void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,

@@ -14,6 +14,7 @@
 #include "launch.h"
 
 #ifndef __CUDACC__
+/* mma in the emulator: operands go and come by value. */
 FA_DEVICE void emu_add_product(float (&d)[4], emu_b32x4_t a, emu_b32x2_t b, int k, fa_dtype_t type,
                                emu_place_t here) {
   const emu_f32x4_t x = fa_emu_mma({{d[0], d[1], d[2], d[3]}}, a, b, k, type, here);
