@@ -227,6 +227,19 @@ static fa_status_t gemm(const fa_problem_t *p, const blas_t *blas, operand_t a, 
 
 /* --- the passes ------------------------------------------------------------------------------------- */
 
+/* cuBLAS leaves the columns between seq_k and the pitch as they were. The softmax kernel loads them with their
+ * neighbours, and hides them; nothing should be loaded that was never written. */
+static fa_status_t clear_padding(const fa_problem_t *p, const operand_t &scores, int64_t heads,
+                                 fa_reason_t *why) {
+  const int64_t pitch = score_pitch(p->seq_k), rows = heads * p->seq_q;
+  if (pitch == p->seq_k || rows == 0) return FA_OK;
+  float *first = (float *)scores.m.at.data + p->seq_k;
+  FA_CUDA(cudaMemset2DAsync(first, (size_t)pitch * sizeof *first, 0,
+                            (size_t)(pitch - p->seq_k) * sizeof *first, (size_t)rows,
+                            (cudaStream_t)p->stream));
+  return FA_OK;
+}
+
 /* S, in the backward pass dP, and softmax, a chunk of heads after the other. */
 static fa_status_t do_scores(const fa_problem_t *p, fa_pass_t pass, const blas_t *blas, const plan_t &x,
                              fa_reason_t *why) {
@@ -237,7 +250,8 @@ static fa_status_t do_scores(const fa_problem_t *p, fa_pass_t pass, const blas_t
                                x.ds.m.at.data,
                                x.type,
                                x.marked};
-  fa_status_t status = FA_OK;
+  fa_status_t status = clear_padding(p, x.s, x.chunk * group, why);
+  if (!status && pass == FA_BACKWARD) status = clear_padding(p, x.dp, x.chunk * group, why);
   for (int64_t first = 0; first < x.kv_heads && !status; first += x.chunk) {
     const int64_t n = x.kv_heads - first < x.chunk ? x.kv_heads - first : x.chunk;
     status = gemm<ROWS_BY_ROWS>(p, blas, from_head(x.q, first), from_head(x.k, first), x.s, p->head_dim, 1, n,

@@ -15,13 +15,6 @@ typedef struct expected_tensor {
   const int64_t *rows;
 } expected_tensor_t;
 
-static double ours_at(const fa_problem_t *p, int array, int64_t b, int64_t h, int64_t r, int64_t c) {
-  if (array == FA_LSE) return p->lse[(b * p->heads_q + h) * p->seq_q + r];
-  fa_problem_t copy = *p;
-  const fa_tensor_t *t = fa_array_tensor(&copy, array);
-  return fa_load(fa_array_dtype(p, array), t->data, fa_row(t, b, h, r) + c);
-}
-
 /* Same class: both finite, both NaN, or the same infinity. */
 static bool same_class(double ours, double right) {
   if (isnan(right)) return isnan(ours);
@@ -40,13 +33,29 @@ static double fixed_tolerance(fa_dtype_t t) {
   return t == FA_FP32 ? 1e-5 : t == FA_FP16 ? 2e-3 : t == FA_BF16 ? 1e-2 : 5e-2;
 }
 
+/* One element, which becomes the worst if it exceeds its limit by more than `excess`. */
+static void judge(const expected_tensor_t *x, const int64_t at[4], double ours, double right, double *excess,
+                  fa_verdict_t *v) {
+  const double error = error_of(ours, right);
+  const double limit = x->array == FA_LSE && isfinite(right) ? 2e-4 + 1e-6 * fabs(right) : v->limit;
+  if (!(error <= limit)) v->ok = false;
+  if (error == 0 && !isfinite(right)) return; /* of the same class: there is nothing to measure */
+  if (error - limit <= *excess) return;
+  *excess = error - limit;
+  v->error = error;
+  if (x->array == FA_LSE) v->limit = limit;
+  memcpy(v->worst, at, sizeof v->worst);
+  v->ours = ours;
+  v->right = right;
+}
+
 static void compare_tensor(const fa_problem_t *p, const expected_tensor_t *x, fa_verdict_t *v) {
   memset(v, 0, sizeof *v);
   v->array = x->array;
   v->ok = true;
   double largest = 1, excess = -INFINITY;
   bool yard_finite = true;
-  int64_t total = p->batch * x->heads * x->count * x->dim;
+  const int64_t total = p->batch * x->heads * x->count * x->dim;
   for (int64_t n = 0; n < total; n++) {
     double right = x->right[n];
     if (!isfinite(right)) continue;
@@ -59,23 +68,15 @@ static void compare_tensor(const fa_problem_t *p, const expected_tensor_t *x, fa
   }
   v->limit = yard_finite ? 2 * v->yardstick + 1e-5 * largest : fixed_tolerance(p->dtype) * largest;
   if (x->array == FA_LSE) v->limit = 2e-4; /* until there is a finite one */
-  for (int64_t n = 0; n < total; n++) {
-    int64_t at[4] = {n / x->dim / x->count / x->heads, n / x->dim / x->count % x->heads,
-                     x->rows[n / x->dim % x->count], n % x->dim};
-    double right = x->right[n], ours = ours_at(p, x->array, at[0], at[1], at[2], at[3]);
-    double error = error_of(ours, right);
-    double limit = x->array == FA_LSE && isfinite(right) ? 2e-4 + 1e-6 * fabs(right) : v->limit;
-    if (!(error <= limit)) v->ok = false;
-    if (error == 0 && !isfinite(right)) continue; /* of the same class: there is nothing to measure */
-    if (!(error - limit <= excess)) {
-      excess = error - limit;
-      v->error = error;
-      if (x->array == FA_LSE) v->limit = limit;
-      memcpy(v->worst, at, sizeof at);
-      v->ours = ours;
-      v->right = right;
-    }
-  }
+  const fa_view_t view = fa_array_view(p, x->array);
+  const double *next = x->right;
+  for (int64_t b = 0; b < p->batch; b++)
+    for (int64_t h = 0; h < x->heads; h++)
+      for (int64_t i = 0; i < x->count; i++)
+        for (int64_t c = 0; c < x->dim; c++, next++) {
+          const int64_t at[4] = {b, h, x->rows[i], c};
+          judge(x, at, fa_view_load(&view, b, h, x->rows[i], c), *next, &excess, v);
+        }
 }
 
 void fa_compare(const fa_problem_t *p, const fa_expected_t *e, fa_comparison_t *c) {

@@ -41,6 +41,13 @@ fa_dtype_t fa_array_dtype(const fa_problem_t *p, int array) {
   return array == FA_O || array == FA_DO ? p->dtype_out : p->dtype;
 }
 
+fa_view_t fa_array_view(const fa_problem_t *p, int array) {
+  fa_problem_t copy = *p;
+  const fa_tensor_t *t = fa_array_tensor(&copy, array);
+  const fa_tensor_t lse = {p->lse, p->heads_q * p->seq_q, p->seq_q, 1};
+  return (fa_view_t){t ? *t : lse, fa_array_dtype(p, array)};
+}
+
 static bool is_output(int array) {
   return array == FA_O || array == FA_LSE || array == FA_DQ || array == FA_DK || array == FA_DV;
 }

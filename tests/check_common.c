@@ -21,24 +21,14 @@ void expect_values(fa_expected_t *e, const fa_problem_t *p, bool backward) {
   ck_assert_msg(!fa_expected_new(e, p, backward, &why), "%s", why.text);
 }
 
-static void *array_data(const fa_problem_t *p, int array, int64_t b, int64_t h, int64_t r, int64_t c,
-                        int64_t *at) {
-  fa_problem_t copy = *p;
-  fa_tensor_t *t = fa_array_tensor(&copy, array);
-  *at = t ? fa_row(t, b, h, r) + c : (b * p->heads_q + h) * p->seq_q + r;
-  return t ? t->data : p->lse;
-}
-
 double load_at(const fa_problem_t *p, int array, int64_t b, int64_t h, int64_t r, int64_t c) {
-  int64_t at;
-  const void *data = array_data(p, array, b, h, r, c, &at);
-  return fa_load(fa_array_dtype(p, array), data, at);
+  const fa_view_t view = fa_array_view(p, array);
+  return fa_view_load(&view, b, h, r, c);
 }
 
 void store_at(const fa_problem_t *p, int array, int64_t b, int64_t h, int64_t r, int64_t c, double x) {
-  int64_t at;
-  void *data = array_data(p, array, b, h, r, c, &at);
-  fa_store(fa_array_dtype(p, array), data, at, (float)x);
+  const fa_view_t view = fa_array_view(p, array);
+  fa_view_store(&view, b, h, r, c, x);
 }
 
 void write_right_result(fa_tensors_t *t, const fa_expected_t *e) {

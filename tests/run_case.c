@@ -50,6 +50,7 @@ static void fill_elements(const fa_case_t *row, fa_tensors_t *t) {
     int64_t size[4];
     fa_array_size(&t->host, inputs[n], size);
     bool of_keys = inputs[n] == FA_K || inputs[n] == FA_V;
+    const fa_view_t view = fa_array_view(&t->host, inputs[n]);
 #pragma omp parallel for collapse(2) if (WORTH_THREADS(size))
     for (int64_t b = 0; b < size[0]; b++)
       for (int64_t h = 0; h < size[1]; h++) {
@@ -57,7 +58,7 @@ static void fill_elements(const fa_case_t *row, fa_tensors_t *t) {
         int64_t rows = of_keys ? fa_keys(&t->host, b) : size[2];
         for (int64_t i = 0; i < rows; i++)
           for (int64_t c = 0; c < size[3]; c++)
-            set(t, inputs[n], b, h, i, c, row->element(&t->host, inputs[n], b, h, i, c));
+            fa_view_store(&view, b, h, i, c, row->element(&t->host, inputs[n], b, h, i, c));
       }
   }
 }
@@ -125,34 +126,24 @@ bool run_right(const subject_t *s, fa_tensors_t *t, const char *what, report_t *
   return run(s, t, what, r) && right(s, t, what, r);
 }
 
-static int64_t offset_of(const fa_problem_t *p, int array, int64_t b, int64_t h, int64_t r, int64_t c) {
-  fa_problem_t copy = *p;
-  const fa_tensor_t *t = fa_array_tensor(&copy, array);
-  return t ? fa_row(t, b, h, r) + c : (b * p->heads_q + h) * p->seq_q + r;
-}
-
-static void *data_of(const fa_problem_t *p, int array) {
-  fa_problem_t copy = *p;
-  return array == FA_LSE ? (void *)p->lse : fa_array_tensor(&copy, array)->data;
-}
-
 double get(const fa_tensors_t *t, int array, int64_t b, int64_t h, int64_t r, int64_t c) {
-  const fa_problem_t *p = &t->host;
-  return fa_load(fa_array_dtype(p, array), data_of(p, array), offset_of(p, array, b, h, r, c));
+  const fa_view_t view = fa_array_view(&t->host, array);
+  return fa_view_load(&view, b, h, r, c);
 }
 
 void set(fa_tensors_t *t, int array, int64_t b, int64_t h, int64_t r, int64_t c, double x) {
-  const fa_problem_t *p = &t->host;
-  fa_store(fa_array_dtype(p, array), data_of(p, array), offset_of(p, array, b, h, r, c), (float)x);
+  const fa_view_t view = fa_array_view(&t->host, array);
+  fa_view_store(&view, b, h, r, c, x);
 }
 
 void set_all(fa_tensors_t *t, int array, element_fn *f) {
   int64_t size[4];
   fa_array_size(&t->host, array, size);
+  const fa_view_t view = fa_array_view(&t->host, array);
   for (int64_t b = 0; b < size[0]; b++)
     for (int64_t h = 0; h < size[1]; h++)
       for (int64_t r = 0; r < size[2]; r++)
-        for (int64_t c = 0; c < size[3]; c++) set(t, array, b, h, r, c, f(b, h, r, c));
+        for (int64_t c = 0; c < size[3]; c++) fa_view_store(&view, b, h, r, c, f(b, h, r, c));
 }
 
 double at(const copy_t *c, int64_t b, int64_t h, int64_t r, int64_t col) {
@@ -168,11 +159,12 @@ copy_t copy_of(const fa_tensors_t *t, int array) {
   fa_array_size(&t->host, array, copy.size);
   copy.x = malloc(sizeof *copy.x * (size_t)elements(&copy) + 1);
   if (!copy.x) abort(); /* a test without memory can only fail */
+  const fa_view_t view = fa_array_view(&t->host, array);
   int64_t n = 0;
   for (int64_t b = 0; b < copy.size[0]; b++)
     for (int64_t h = 0; h < copy.size[1]; h++)
       for (int64_t r = 0; r < copy.size[2]; r++)
-        for (int64_t c = 0; c < copy.size[3]; c++) copy.x[n++] = get(t, array, b, h, r, c);
+        for (int64_t c = 0; c < copy.size[3]; c++) copy.x[n++] = fa_view_load(&view, b, h, r, c);
   return copy;
 }
 

@@ -28,7 +28,7 @@ bool run_right(const subject_t *s, fa_tensors_t *t, const char *what, report_t *
 /* Threads for loops over all elements: the largest rows have 10^8 of them. */
 #define WORTH_THREADS(size) ((size)[0] * (size)[1] * (size)[2] * (size)[3] > 1000000)
 
-/* Elements of the host side. */
+/* Elements of the host side, one at a time; a loop over many makes a view (tensors.h). */
 double get(const fa_tensors_t *t, int array, int64_t b, int64_t h, int64_t r, int64_t c);
 void set(fa_tensors_t *t, int array, int64_t b, int64_t h, int64_t r, int64_t c, double x);
 /* Sets every element of one input. */

@@ -26,10 +26,12 @@ static bool loss(const subject_t *s, fa_tensors_t *t, const char *what, report_t
   *sum = 0;
   int64_t size[4];
   fa_array_size(&t->host, FA_O, size);
+  const fa_view_t d_o = fa_array_view(&t->host, FA_DO), o = fa_array_view(&t->host, FA_O);
   for (int64_t b = 0; b < size[0]; b++)
     for (int64_t h = 0; h < size[1]; h++)
       for (int64_t i = 0; i < size[2]; i++)
-        for (int64_t c = 0; c < size[3]; c++) *sum += get(t, FA_DO, b, h, i, c) * get(t, FA_O, b, h, i, c);
+        for (int64_t c = 0; c < size[3]; c++)
+          *sum += fa_view_load(&d_o, b, h, i, c) * fa_view_load(&o, b, h, i, c);
   return true;
 }
 

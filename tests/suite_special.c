@@ -78,12 +78,14 @@ static bool query_rows(const subject_t *s, const instance_t *i, const fa_tensors
                        int array, const copy_t *clean, report_t *r) {
   const fa_problem_t *p = &t->host;
   bool one_column = x->array == FA_V && array == FA_O, untouched = x->array == FA_V && array == FA_LSE;
+  const fa_view_t view = fa_array_view(p, array);
   int64_t spread = array == FA_DQ || x->array == FA_V ? slack(s) : 0, w[4];
   for (w[0] = 0; w[0] < clean->size[0]; w[0]++)
     for (w[1] = 0; w[1] < clean->size[1]; w[1]++)
       for (w[2] = 0; w[2] < clean->size[2]; w[2]++)
         for (w[3] = 0; w[3] < clean->size[3]; w[3]++) {
-          double now = get(t, array, w[0], w[1], w[2], w[3]), before = at(clean, w[0], w[1], w[2], w[3]);
+          double now = fa_view_load(&view, w[0], w[1], w[2], w[3]),
+                 before = at(clean, w[0], w[1], w[2], w[3]);
           bool column = !untouched && (!one_column || w[3] == x->c);
           bool must = column && uses(p, x, w[0], w[1], w[2]);
           bool may = must || (column && spread && near_user(p, x, w[0], w[1], w[2], spread));
@@ -102,6 +104,7 @@ static bool query_rows(const subject_t *s, const instance_t *i, const fa_tensors
 static bool key_rows(const subject_t *s, const instance_t *i, const fa_tensors_t *t, const place_t *x,
                      int array, const copy_t *clean, report_t *r) {
   const fa_problem_t *p = &t->host;
+  const fa_view_t view = fa_array_view(p, array);
   int64_t group = p->heads_q / p->heads_kv, w[4];
   for (w[0] = 0; w[0] < clean->size[0]; w[0]++)
     for (w[1] = 0; w[1] < clean->size[1]; w[1]++)
@@ -112,7 +115,8 @@ static bool key_rows(const subject_t *s, const instance_t *i, const fa_tensors_t
           for (int64_t k = 0; k < p->seq_q && !may; k++)
             may = w[2] < keys && reach < fa_visible(p, keys, k) && near_user(p, x, w[0], h, k, slack(s));
         for (w[3] = 0; w[3] < clean->size[3] && !may; w[3]++) {
-          double now = get(t, array, w[0], w[1], w[2], w[3]), before = at(clean, w[0], w[1], w[2], w[3]);
+          double now = fa_view_load(&view, w[0], w[1], w[2], w[3]),
+                 before = at(clean, w[0], w[1], w[2], w[3]);
           if (agree(now, before, tolerance_of(p))) continue;
           says(s, i, x, "was reached", array, w, now, before, r);
           return false;
