@@ -14,6 +14,7 @@
 
 /* --- step `paper` ------------------------------------------------------------------------------------------
  * One choice for all GPUs: everything that Algorithm 4 keeps in SRAM fits the 64 KB of sm_75. */
+#define PAPER_SRAM_MOST (64 * 1024)
 #define PAPER_THREADS 256                      /* 16 x 16; each owns a register tile of every product */
 #define PAPER_KEYS(d) ((d) == 32 ? 128 : 64)   /* Bc: at d = 128, K_j and V_j take 33 KB */
 #define PAPER_QUERIES(d) ((d) == 64 ? 64 : 32) /* Br: at d = 96 and 128, 64 would not fit */
@@ -64,7 +65,8 @@ static inline size_t backward_bytes(int d, int warps) {
          (size_t)Bc * (size_t)(Br + ROW_PADDING) * 2 + (size_t)(2 * Br) * 8;
 }
 
-/* Warps of a block: as many as shared memory allows; with Bc those of that block of keys. */
+/* Warps of a block: as many as shared memory allows; with Bc those of that block of keys, or 8 where 8 warps have fewer,
+ * whether or not shared memory allows them (stage.c refuses). */
 static inline int backward_warps(int d, int Bc, size_t shared_bytes) {
   int warps = 8;
   while (warps > 2 && (Bc ? warps * BACKWARD_KEYS(d) > Bc : backward_bytes(d, warps) > shared_bytes))

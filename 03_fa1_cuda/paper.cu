@@ -28,6 +28,8 @@ static __global__ void __launch_bounds__(PAPER_THREADS, 1)
     algorithm_1(const fa_problem_t p, float *O_hbm, float *l_hbm, float *m_hbm) {
   typedef forward_sram_t<T, D> sram_t;
   enum { Bc = sram_t::Bc, Br = sram_t::Br, LANES = PAPER_THREADS / Br }; /* LANES threads share a row of S */
+  static_assert(sizeof(sram_t) <= PAPER_SRAM_MOST,
+                "PAPER_KEYS and PAPER_QUERIES: SRAM has no room for all of it");
   SHARED_DYN(sram_t, sram);
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, row = threadIdx.x / LANES,
             lane = threadIdx.x % LANES;

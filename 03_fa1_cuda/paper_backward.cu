@@ -44,6 +44,8 @@ template <class T, int D>
 static __global__ void __launch_bounds__(PAPER_THREADS, 1) algorithm_4(const fa_problem_t p, float *dQ_hbm) {
   typedef backward_sram_t<T, D> sram_t;
   enum { Bc = sram_t::Bc, Br = sram_t::Br };
+  static_assert(sizeof(sram_t) <= PAPER_SRAM_MOST,
+                "PAPER_KEYS and PAPER_QUERIES: SRAM has no room for all of it");
   SHARED_DYN(sram_t, sram);
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, group = (int)(p.heads_q / p.heads_kv);
   const int64_t b = blockIdx.x / p.heads_kv, kv_head = blockIdx.x % p.heads_kv;

@@ -24,6 +24,14 @@ static int keys_of(const fa_step_t *step) {
   return sscanf(step->name, "keys_%d", &Bc) == 1 ? Bc : 0;
 }
 
+/* What the launchers will ask for, where a block can have shared_bytes. */
+static size_t shared_wanted(const fa_step_t *step, int d, fa_pass_t pass, size_t shared_bytes) {
+  const int Bc = keys_of(step);
+  if (step->scalar) return 0; /* paper fits every GPU: paper.cu and paper_backward.cu assert it */
+  if (pass == FA_FORWARD) return forward_bytes(d, Bc ? Bc : forward_keys(d, shared_bytes));
+  return backward_bytes(d, backward_warps(d, Bc, shared_bytes));
+}
+
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
   if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
@@ -48,11 +56,11 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   fa1_limits_t *limits = limits_of(device);
   fa_status_t status = limits ? limits(&sm, &shared, why) : FA_OK;
   if (status) return status;
-  const int Bc = keys_of(step);
-  if (limits && Bc && pass == FA_FORWARD && forward_bytes((int)d, Bc) > shared)
+  const size_t wanted = limits ? shared_wanted(step, (int)d, pass, shared) : 0;
+  if (limits && wanted > shared)
     return fa_say(why, FA_REFUSED,
-                  "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld; sm_%d has %zu",
-                  step->name, forward_bytes((int)d, Bc), (long long)d, sm, shared);
+                  "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld, %s; sm_%d has %zu",
+                  step->name, wanted, (long long)d, pass == FA_FORWARD ? "forward" : "backward", sm, shared);
   if (limits && p->dtype == FA_BF16 && sm < 80)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda needs sm_80 or later for bf16; this is sm_%d", sm);
   return FA_OK;
