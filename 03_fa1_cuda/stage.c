@@ -34,12 +34,6 @@ static size_t shared_wanted(const fa_step_t *step, int d, fa_pass_t pass, size_t
 
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
-  if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
-    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s computes in fp16 and bf16, not in %s", step->name,
-                  fa_dtype_name(p->dtype));
-  if (p->dtype_out != p->dtype)
-    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s writes O in the type of Q, not in %s", step->name,
-                  fa_dtype_name(p->dtype_out));
   int64_t d = p->head_dim;
   if (d != p->head_dim_v || (d != 32 && d != 64 && d != 96 && d != 128))
     return fa_say(why, FA_REFUSED,
@@ -61,6 +55,13 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
     return fa_say(why, FA_REFUSED,
                   "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld, %s; sm_%d has %zu",
                   step->name, wanted, (long long)d, pass == FA_FORWARD ? "forward" : "backward", sm, shared);
+  /* Types last: whoever names none hears what the first of them, fp32, was refused for. */
+  if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
+    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s computes in fp16 and bf16, not in %s", step->name,
+                  fa_dtype_name(p->dtype));
+  if (p->dtype_out != p->dtype)
+    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s writes O in the type of Q, not in %s", step->name,
+                  fa_dtype_name(p->dtype_out));
   if (limits && p->dtype == FA_BF16 && sm < 80)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda needs sm_80 or later for bf16; this is sm_%d", sm);
   return FA_OK;
