@@ -45,7 +45,8 @@ static inline int forward_keys(int d, size_t shared_bytes) {
 }
 
 /* Backward. A warp does its own keys, with dK and dV in registers: 32 keys, or 16 from d = 96 on, are 128 registers at
- * most. Bc is that times the number of warps, which is what shared memory allows: the launcher takes the largest. */
+ * most. Bc is that times the number of warps, which is what shared memory allows: the launcher takes the largest. 8 warps
+ * are the most, 256 keys or 128; step keys_256 has no more than these. */
 #define BACKWARD_KEYS(d) ((d) <= 64 ? 32 : 16)
 #define BACKWARD_CHUNK 32 /* queries whose scores are in registers at a time; divides Br */
 /* Fragments that the inner loops have in registers at a time: of this many steps of 16. Two hide more of the latency of

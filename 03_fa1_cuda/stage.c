@@ -109,7 +109,7 @@ static const fa_step_t steps[] = {
     STEP("keys_64", fa1_keys_64, "tensorcore with B_c = 64 keys: most passes over O", false, false,
          keys_64_bytes),
     STEP("keys_128", fa1_keys_128, "tensorcore with B_c = 128 keys", false, false, keys_128_bytes),
-    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys: fewest passes over O", false, false,
+    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys, 128 backward from d = 96 on", false, false,
          keys_256_bytes),
     STEP("tensorcore", fa1_tensorcore, "the same algorithms with mma.sync, tiles in shared memory", true,
          false, largest_bytes),
