@@ -12,6 +12,11 @@
 /* Rows of a head are counted in 32 bits: the sum of two lengths, rounded up to whole blocks, must still fit. */
 #define FA1_LONGEST ((int64_t)1 << 29)
 
+/* Head sizes. Each is a kernel of its own for each type; this list is the only one. */
+#define FA1_HEAD_DIMS(DO, ...)                                                                               \
+  DO(32, __VA_ARGS__) DO(64, __VA_ARGS__) DO(96, __VA_ARGS__) DO(128, __VA_ARGS__)
+#define FA1_HEAD_DIMS_TEXT "32, 64, 96 and 128"
+
 /* --- step `paper` ------------------------------------------------------------------------------------------
  * One choice for all GPUs: everything that Algorithm 4 keeps in SRAM fits the 64 KB of sm_75. */
 #define PAPER_SRAM_MOST (64 * 1024)

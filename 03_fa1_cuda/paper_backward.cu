@@ -136,15 +136,8 @@ template <class T, int D> static fa_status_t launch(const fa_problem_t *p, fa_re
   return FA_OK;
 }
 
-template <class T> static fa_status_t launch_typed(const fa_problem_t *p, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, why);
-  return launch<T, 128>(p, why);
-}
-
 fa_status_t paper_backward(const fa_problem_t *p, fa_reason_t *why) {
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, why) : launch_typed<bf16_t>(p, why);
+  LAUNCH_TYPED(launch, p, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

@@ -24,6 +24,11 @@ static int keys_of(const fa_step_t *step) {
   return sscanf(step->name, "keys_%d", &Bc) == 1 ? Bc : 0;
 }
 
+static bool has_head_dim(int64_t d) {
+#define IS_IT(D, d) || (d) == D
+  return false FA1_HEAD_DIMS(IS_IT, d);
+}
+
 /* What the launchers will ask for, where a block can have shared_bytes. */
 static size_t shared_wanted(const fa_step_t *step, int d, fa_pass_t pass, size_t shared_bytes) {
   const int Bc = keys_of(step);
@@ -35,9 +40,9 @@ static size_t shared_wanted(const fa_step_t *step, int d, fa_pass_t pass, size_t
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
   int64_t d = p->head_dim;
-  if (d != p->head_dim_v || (d != 32 && d != 64 && d != 96 && d != 128))
+  if (d != p->head_dim_v || !has_head_dim(d))
     return fa_say(why, FA_REFUSED,
-                  "03_fa1_cuda, step %s has head dim 32, 64, 96 and 128, the same for V; not %lld, %lld",
+                  "03_fa1_cuda, step %s has head dim " FA1_HEAD_DIMS_TEXT ", the same for V; not %lld, %lld",
                   step->name, (long long)d, (long long)p->head_dim_v);
   if (p->splits > 1)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s does not split keys (splits is %d)", step->name,
@@ -109,8 +114,8 @@ static const fa_step_t steps[] = {
     STEP("keys_64", fa1_keys_64, "tensorcore with B_c = 64 keys: most passes over O", false, false,
          keys_64_bytes),
     STEP("keys_128", fa1_keys_128, "tensorcore with B_c = 128 keys", false, false, keys_128_bytes),
-    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys, 128 backward from d = 96 on", false, false,
-         keys_256_bytes),
+    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys, 128 backward from d = 96 on", false,
+         false, keys_256_bytes),
     STEP("tensorcore", fa1_tensorcore, "the same algorithms with mma.sync, tiles in shared memory", true,
          false, largest_bytes),
     {.name = NULL},

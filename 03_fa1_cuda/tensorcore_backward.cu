@@ -253,20 +253,11 @@ static fa_status_t launch(const fa_problem_t *p, int Bc, size_t shared_bytes, fa
   return launch_blocks<T, D, 2>(p, why);
 }
 
-template <class T>
-static fa_status_t launch_typed(const fa_problem_t *p, int Bc, size_t shared_bytes, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, Bc, shared_bytes, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, Bc, shared_bytes, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, Bc, shared_bytes, why);
-  return launch<T, 128>(p, Bc, shared_bytes, why);
-}
-
 fa_status_t tensorcore_backward(const fa_problem_t *p, int Bc, fa_reason_t *why) {
   device_limits_t limits;
   fa_status_t status = ask_limits(&limits, why);
   if (status) return status;
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, Bc, limits.shared_bytes, why)
-                             : launch_typed<bf16_t>(p, Bc, limits.shared_bytes, why);
+  LAUNCH_TYPED(launch, p, Bc, limits.shared_bytes, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

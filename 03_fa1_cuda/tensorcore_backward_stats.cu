@@ -44,16 +44,8 @@ static fa_status_t launch(const fa_problem_t *p, row_stats_t *stats, fa_reason_t
   return FA_OK;
 }
 
-template <class T>
-static fa_status_t launch_typed(const fa_problem_t *p, row_stats_t *stats, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, stats, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, stats, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, stats, why);
-  return launch<T, 128>(p, stats, why);
-}
-
 fa_status_t launch_stats(const fa_problem_t *p, row_stats_t *stats, fa_reason_t *why) {
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, stats, why) : launch_typed<bf16_t>(p, stats, why);
+  LAUNCH_TYPED(launch, p, stats, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE
