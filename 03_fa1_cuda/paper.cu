@@ -16,7 +16,7 @@
 namespace FA_KERNEL_NAMESPACE {
 
 template <class T, int D> struct forward_sram_t {
-  enum { Bc = PAPER_KEYS(D), Br = PAPER_QUERIES(D) };
+  enum { Bc = paper_shape<D>::Bc, Br = paper_shape<D>::Br };
   /* Rows of 16-bit elements take an odd number of 4-byte banks, so that 16 rows lie in 16 banks. */
   T K[Bc][D + 2], V[Bc][D + 2], Q[Br][D + 2];
   float S[Br][Bc + 4]; /* the rows that a warp sums up lie 4 banks apart */

@@ -17,7 +17,7 @@
 namespace FA_KERNEL_NAMESPACE {
 
 template <class T, int D> struct backward_sram_t {
-  enum { Bc = PAPER_KEYS(D), Br = PAPER_QUERIES(D) };
+  enum { Bc = paper_shape<D>::Bc, Br = paper_shape<D>::Br };
   T K[Bc][D + 2], V[Bc][D + 2], Q[Br][D + 2], dO[Br][D + 2], P[Br][Bc + 2], dS[Br][Bc + 2];
   float D_row[Br], lse[Br];
 };

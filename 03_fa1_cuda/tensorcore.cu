@@ -162,7 +162,7 @@ static __global__ void __launch_bounds__(32 * FORWARD_WARPS, 2)
       load_state(w, o_hbm, state_hbm, (int64_t)blockIdx.x * tiles + tile, first);
 
       for (int c0 = j0; c0 < min_of(end, j0 + Bc); c0 += FORWARD_CHUNK) {
-        float x[S::TILES][S::N_TILES][4];
+        float x[S::TILES][KEY_TILES][4];
         scores(x, w, K + (c0 - j0));
         softmax(x, w, scale_log2, shape, i0, c0);
         accumulate(w, x, V + (c0 - j0));
@@ -206,6 +206,8 @@ size_t tensorcore_workspace(const fa_problem_t *p, fa_pass_t pass) {
 }
 
 template <int Bc> static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
+  static_assert(Bc % FORWARD_CHUNK == 0,
+                "FORWARD_CHUNK must divide the Bc of steps keys_64, keys_128 and keys_256");
   return tensorcore_forward(p, Bc, why);
 }
 template <int Bc> static fa_status_t backward(const fa_problem_t *p, fa_reason_t *why) {

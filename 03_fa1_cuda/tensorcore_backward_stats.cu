@@ -13,6 +13,8 @@ enum {
   STATS_THREADS = 128,
   STATS_LANES = 8 /* of a row: four rows of a warp keep 32 loads of 16 bytes under way */
 };
+static_assert(STATS_BLOCK % (STATS_THREADS / STATS_LANES) == 0,
+              "STATS_BLOCK: the rows of a thread block of `prepare` are of one head");
 
 template <class T, int D>
 static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem_t p, row_stats_t *stats) {
@@ -27,6 +29,7 @@ static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem
   if (there) {
     const T *o = (const T *)p.o.data + fa_row(&p.o, b, h, i),
             *d_o = (const T *)p.d_o.data + fa_row(&p.d_o, b, h, i);
+    static_assert(D % STATS_LANES == 0, "STATS_LANES must divide each of FA1_HEAD_DIMS");
 #pragma unroll
     for (int c = 0; c < D; c += STATS_LANES) sum = fmaf(to_f32(o[c + lane]), to_f32(d_o[c + lane]), sum);
   }
