@@ -86,12 +86,7 @@ FA_DEVICE void store_result(const forward_warp<T, D> &w, const fa_problem_t &p, 
 #pragma unroll
     for (int n = 0; n < S::D_TILES; n++) {
       const float x = w.o[s / 2][n][s % 2 * 2], y = w.o[s / 2][n][s % 2 * 2 + 1];
-      if (p.dtype_out == FA_FP32) {
-        ((float *)p.o.data)[at + 8 * n] = x;
-        ((float *)p.o.data)[at + 8 * n + 1] = y;
-      } else {
-        store_pair((T *)p.o.data + at + 8 * n, x, y, access.pairs);
-      }
+      store_pair((T *)p.o.data + at + 8 * n, x, y, access.pairs);
     }
   }
 }
