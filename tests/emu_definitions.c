@@ -195,6 +195,25 @@ static void ldmatrix_trans(const uint32_t *in, uint32_t *out) {
           matrix_element(in, m, 2 * (l % 4), l / 4) | matrix_element(in, m, 2 * (l % 4) + 1, l / 4) << 16;
 }
 
+/* The same places, written. */
+static void stmatrix_element(const uint32_t *in, uint32_t *out, int m, int row, int column, uint32_t x) {
+  out[4 * in[8 * m + row] + (uint32_t)column / 2] |= (x & 0xffff) << (16 * (column % 2));
+}
+static void stmatrix(const uint32_t *in, uint32_t *out) {
+  memset(out, 0, 128 * sizeof *out);
+  for (int m = 0; m < 4; m++)
+    for (int l = 0; l < 32; l++)
+      for (int k = 0; k < 2; k++)
+        stmatrix_element(in, out, m, l / 4, 2 * (l % 4) + k, in[32 + 4 * l + m] >> (16 * k));
+}
+static void stmatrix_trans(const uint32_t *in, uint32_t *out) {
+  memset(out, 0, 128 * sizeof *out);
+  for (int m = 0; m < 4; m++)
+    for (int l = 0; l < 32; l++)
+      for (int k = 0; k < 2; k++)
+        stmatrix_element(in, out, m, 2 * (l % 4) + k, l / 4, in[32 + 4 * l + m] >> (16 * k));
+}
+
 /* The manual's formulas for the elements a0 .., b0 .., c0 .. of a thread: groupID = lane / 4, and the thread's number in
  * its group. Elements are numbered within the thread, two to a register. */
 static void mma(int depth, vector_kind_t kind, const uint32_t *in, uint32_t *out) {
@@ -299,6 +318,8 @@ const wrapper_t wrappers[KERNELS] = {
     [K_ATOM_ADD_S32] = {64, 66, WORDS, 75, atom_add_s32},
     [K_LDMATRIX] = {160, 128, WORDS, 75, ldmatrix},
     [K_LDMATRIX_TRANS] = {160, 128, WORDS, 75, ldmatrix_trans},
+    [K_STMATRIX] = {160, 128, WORDS, 90, stmatrix},
+    [K_STMATRIX_TRANS] = {160, 128, WORDS, 90, stmatrix_trans},
     [K_MMA_K8] = {224, 128, ONE_FP32, 75, mma_k8},
     [K_MMA_K16] = {320, 128, ONE_FP32, 80, mma_k16},
     [K_MMA_K16_BF16] = {320, 128, ONE_FP32, 80, mma_k16_bf16},

@@ -264,8 +264,7 @@ KERNEL(bf16_on_75) {
 KERNEL(stmatrix_on_80) {
   SHARED_DYN(words_t, s);
   const uint32_t r[4] = {1, 2, 3, 4};
-  if (WRONG)
-    AT(0), fa_emu_stmatrix({{r[0], r[1], r[2], r[3]}}, 4, false, s + 4 * threadIdx.x, {__FILE__, __LINE__});
+  if (WRONG) AT(0), stmatrix_x4(s + 4 * threadIdx.x, r);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

@@ -44,6 +44,20 @@ template <bool TRANS> KERNEL(ldmatrix_kernel) {
   for (int m = 0; m < 4; m++) out[32 * m + t] = r[m];
 }
 
+/* in: the row that each lane names, then each lane's four registers. out: the rows. */
+template <bool TRANS> KERNEL(stmatrix_kernel) {
+  SHARED_DYN(rows_t, s);
+  BLOCK(160, 128);
+  if (target_sm() < 90) return;
+  const uint32_t r[4] = {in[32 + 4 * t], in[33 + 4 * t], in[34 + 4 * t], in[35 + 4 * t]};
+  if (TRANS)
+    stmatrix_x4_trans(&s.row[in[t]].eight, r);
+  else
+    stmatrix_x4(&s.row[in[t]].eight, r);
+  __syncwarp();
+  for (int i = 0; i < 4; i++) out[4 * t + i] = s.row[t].eight.x[i];
+}
+
 /* in: each lane's registers of A, of B, and of D. */
 KERNEL(mma_k8_kernel) {
   BLOCK(224, 128);
@@ -199,6 +213,8 @@ static fa_status_t run(int kernel, int blocks, const uint32_t *in, uint32_t *out
   switch (kernel) {
     RUN(K_LDMATRIX, 32, sizeof(rows_t), ldmatrix_kernel<false>);
     RUN(K_LDMATRIX_TRANS, 32, sizeof(rows_t), ldmatrix_kernel<true>);
+    RUN(K_STMATRIX, 32, sizeof(rows_t), stmatrix_kernel<false>);
+    RUN(K_STMATRIX_TRANS, 32, sizeof(rows_t), stmatrix_kernel<true>);
     RUN(K_MMA_K8, 32, 0, mma_k8_kernel);
     RUN(K_MMA_K16, 32, 0, mma_k16_kernel<fp16_t>);
     RUN(K_MMA_K16_BF16, 32, 0, mma_k16_kernel<bf16_t>);

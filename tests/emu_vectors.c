@@ -146,7 +146,7 @@ static void summands(int block, uint32_t *in) {
   }
 }
 
-/* Rows in order, backwards, shuffled (17 has no factor in common with 32), and one row for all. */
+/* Rows in order, backwards, shuffled (17 has no factor in common with 32), and, to read only, one row for all. */
 static void matrices(int block, uint32_t *in) {
   for (int l = 0; l < 32; l++)
     in[l] = (uint32_t)(block == 0 ? l : block == 1 ? 31 - l : block == 2 ? (17 * l + 5) % 32 : 19);
@@ -267,6 +267,8 @@ const vector_t vectors[] = {
     {"atom_global_add_s32", K_ATOM_ADD_S32, 4, words64, 0, false},
     {"ldmatrix_x4", K_LDMATRIX, 4, matrices, 0, false},
     {"ldmatrix_x4_trans", K_LDMATRIX_TRANS, 4, matrices, 0, false},
+    {"stmatrix_x4", K_STMATRIX, 3, matrices, 0, false},
+    {"stmatrix_x4_trans", K_STMATRIX_TRANS, 3, matrices, 0, false},
     {"mma_m16n8k8_basis", K_MMA_K8, 192, basis_k8, 0, true},
     {"mma_m16n8k8_integers", K_MMA_K8, 4, integers_k8, 0, false},
     {"mma_m16n8k8_subnormals", K_MMA_K8, 2, subnormals_k8, 0, false},

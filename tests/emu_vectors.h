@@ -38,6 +38,8 @@ enum {
   K_ON_TILES, /* from here on in emu_tiles.cu */
   K_LDMATRIX = K_ON_TILES,
   K_LDMATRIX_TRANS,
+  K_STMATRIX,
+  K_STMATRIX_TRANS,
   K_MMA_K8,
   K_MMA_K16,
   K_MMA_K16_BF16,

@@ -82,15 +82,10 @@ void fa_emu_cp_async_commit(emu_place_t here) {
   t->cp_group++;
 }
 
-/* All but the `pending` youngest groups have landed. An open group is not one of them, except for pending < 0
- * (cp.async.wait_all). */
+/* All but the `pending` youngest groups have landed; an open group is not one of them. */
 void fa_emu_cp_async_wait(int pending, emu_place_t here) {
   emu_needs(80, "cp.async.wait_group", here);
   thread_t *t = current_thread();
-  if (pending < 0) {
-    t->cp_group++;
-    pending = 0;
-  }
   uint32_t committed = t->cp_group - 1;
   uint32_t landed = committed > (uint32_t)pending ? committed - (uint32_t)pending : 0;
   if (landed > t->cp_landed) t->cp_landed = landed;

@@ -28,11 +28,9 @@ struct emu_dim_t {
 unsigned fa_emu_thread_index(void) noexcept __attribute__((const, leaf));
 unsigned fa_emu_block_index(void) noexcept __attribute__((const, leaf));
 unsigned fa_emu_block_size(void) noexcept __attribute__((const, leaf));
-unsigned fa_emu_grid_size(void) noexcept __attribute__((const, leaf));
 #define threadIdx (emu_dim_t{fa_emu_thread_index(), 0, 0})
 #define blockIdx (emu_dim_t{fa_emu_block_index(), 0, 0})
 #define blockDim (emu_dim_t{fa_emu_block_size(), 1, 1})
-#define gridDim (emu_dim_t{fa_emu_grid_size(), 1, 1})
 
 /* Where a call stands in the kernel: the default argument is evaluated at the caller. */
 struct emu_place_t {
@@ -79,12 +77,10 @@ struct emu_b32x2_t {
 };
 
 void *fa_emu_shared(size_t bytes, emu_place_t here);
-/* An offset in the block's shared memory, as the 32-bit addresses of PTX are. */
-uint32_t fa_emu_shared_offset(const void *p);
 
 void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here); /* threads 0: the whole block */
 void fa_emu_syncwarp(emu_place_t here);
-enum emu_shuffle_t { EMU_SHUFFLE_XOR, EMU_SHUFFLE_INDEX, EMU_SHUFFLE_DOWN };
+enum emu_shuffle_t { EMU_SHUFFLE_XOR, EMU_SHUFFLE_INDEX };
 uint32_t fa_emu_shuffle(uint32_t x, int argument, emu_shuffle_t kind, emu_place_t here);
 uint32_t fa_emu_ballot(bool x, emu_place_t here);
 

@@ -181,6 +181,14 @@ static inline void emu_make_ready(warp_t *w, uint32_t lanes) {
   w->ready |= lanes & w->alive;
 }
 
+/* Runs the SMs' threads until a block has ended, or more often; false where none can go on, with a finding. */
+bool emu_run_threads(worker_t *w);
+void emu_thread_main(void); /* what a fiber does */
+
+/* --- barriers: barrier.cpp ----------------------------------------------------------------------------- */
+/* A thread that has ended counts as arrived at the block's own barrier. */
+void emu_barrier_lost_a_thread(block_t *b);
+
 /* --- copies: async.cpp -------------------------------------------------------------------------------- */
 /* A moment of a seeded order: of the copies that one lane has under way, some land. */
 void emu_land_some(warp_t *w);

@@ -20,8 +20,10 @@
 
 #if defined(__APPLE__)
 #define SYMBOL(name) "_" name
+#define HIDE ".private_extern "
 #else
 #define SYMBOL(name) name
+#define HIDE ".hidden "
 #endif
 
 extern "C" void fa_fiber_switch(void **save, void *load);
@@ -30,7 +32,7 @@ extern "C" void fa_fiber_switch(void **save, void *load);
 /* System V ABI: rbx, rbp, r12-r15 are preserved by a called function; so are the control bits of mxcsr and of
  * the x87 unit, which nobody here changes. */
 asm(".text\n"
-    ".globl " SYMBOL("fa_fiber_switch") "\n" SYMBOL(
+    ".globl " SYMBOL("fa_fiber_switch") "\n" HIDE SYMBOL("fa_fiber_switch") "\n" SYMBOL(
         "fa_fiber_switch") ":\n"
                            "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq "
                            "%r15\n"
@@ -50,7 +52,7 @@ static void *first_frame(char *top, void (*entry)(void)) {
 #elif defined(__aarch64__)
 /* AAPCS64: x19-x29, the link register x30 and d8-d15. */
 asm(".text\n"
-    ".globl " SYMBOL("fa_fiber_switch") "\n" SYMBOL(
+    ".globl " SYMBOL("fa_fiber_switch") "\n" HIDE SYMBOL("fa_fiber_switch") "\n" SYMBOL(
         "fa_fiber_switch") ":\n"
                            "  sub sp, sp, #160\n"
                            "  stp x19, x20, [sp]\n  stp x21, x22, [sp, #16]\n  stp x23, x24, [sp, #32]\n"
@@ -71,10 +73,6 @@ static void *first_frame(char *top, void (*entry)(void)) {
   s[LINK_REGISTER] = (uint64_t)(uintptr_t)entry;
   return s;
 }
-#else
-#include <stdlib.h>
-#include <ucontext.h>
-#define FIBER_UCONTEXT 1
 #endif
 
 bool fiber_new(fiber_t *f) {
@@ -88,16 +86,12 @@ bool fiber_new(fiber_t *f) {
   }
   f->stack = (char *)memory + page;
   f->size = size;
-  f->sp = NULL;
   return true;
 }
 
 void fiber_delete(fiber_t *f) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   if (f->stack) munmap(f->stack - page, f->size + page);
-#if FIBER_UCONTEXT
-  free(f->sp);
-#endif
   memset(f, 0, sizeof *f);
 }
 
@@ -107,8 +101,7 @@ void fiber_prepare(fiber_t *f, void (*entry)(void), size_t skip) {
   __asan_unpoison_memory_region(f->stack, f->size);
 #endif
 #if FIBER_UCONTEXT
-  if (!f->sp) f->sp = malloc(sizeof(ucontext_t));
-  ucontext_t *c = (ucontext_t *)f->sp;
+  ucontext_t *c = &f->context;
   getcontext(c);
   c->uc_stack.ss_sp = f->stack;
   c->uc_stack.ss_size = f->size - skip;
@@ -121,8 +114,7 @@ void fiber_prepare(fiber_t *f, void (*entry)(void), size_t skip) {
 
 void fiber_switch(fiber_t *from, fiber_t *to) {
 #if FIBER_UCONTEXT
-  if (!from->sp) from->sp = malloc(sizeof(ucontext_t));
-  swapcontext((ucontext_t *)from->sp, (ucontext_t *)to->sp);
+  swapcontext(&from->context, &to->context);
 #else
   fa_fiber_switch(&from->sp, to->sp);
 #endif

@@ -6,10 +6,18 @@
 #define FA_EMU_FIBER_H
 
 #include <stddef.h>
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <ucontext.h>
+#define FIBER_UCONTEXT 1
+#endif
 
 /* A fiber's saved state, or that of the thread that started the first one. */
 struct fiber_t {
-  void *sp;    /* where its registers are saved, or a ucontext_t where there is no assembly */
+#if FIBER_UCONTEXT
+  ucontext_t context;
+#else
+  void *sp; /* where its registers are saved */
+#endif
   char *stack; /* NULL for the thread's own stack */
   size_t size;
 };

@@ -65,7 +65,6 @@ static uint32_t place_of_warp(const void *pc) {
 }
 
 emu_b32x4_t fa_emu_ldmatrix(int matrices, bool transposed, const void *row, emu_place_t here) {
-  emu_needs(75, "ldmatrix", here);
   move_t m = {{}, matrices, transposed, (char *)row, here, place_of_warp(EMU_PC)};
   emu_together("ldmatrix", load_matrices, &m, here);
   return m.r;
@@ -115,7 +114,6 @@ static void multiply(warp_t *w) {
 emu_f32x4_t fa_emu_mma(emu_f32x4_t d, emu_b32x4_t a, emu_b32x2_t b, int k, fa_dtype_t type,
                        emu_place_t here) {
   if (k == 16 || type == FA_BF16) emu_needs(80, k == 16 ? "mma.m16n8k16" : "mma with bf16", here);
-  emu_needs(75, "mma.m16n8k8", here);
   mma_t m = {d, a, b, k, type};
   emu_together("mma.sync", multiply, &m, here);
   return m.d;

@@ -101,6 +101,3 @@ void *fa_emu_shared(size_t bytes, emu_place_t here) {
                here.line, bytes, emu_worker->launch->kernel, b->shared_bytes);
   return b->shared;
 }
-uint32_t fa_emu_shared_offset(const void *p) {
-  return (uint32_t)((const char *)p - current_thread()->warp->block->shared);
-}

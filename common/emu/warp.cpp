@@ -58,8 +58,8 @@ static void shuffle(warp_t *w) {
     if (!(w->alive >> lane & 1)) continue;
     shuffle_t *mine = (shuffle_t *)w->argument[lane];
     int by = mine->argument & (WARP - 1); /* the instruction looks at five bits */
-    int from = mine->kind == EMU_SHUFFLE_XOR ? lane ^ by : mine->kind == EMU_SHUFFLE_INDEX ? by : lane + by;
-    bool exists = from < WARP && w->alive >> from & 1;
+    int from = mine->kind == EMU_SHUFFLE_XOR ? lane ^ by : by;
+    bool exists = w->alive >> from & 1;
     mine->out = exists ? ((shuffle_t *)w->argument[from])->in : mine->in;
   }
 }

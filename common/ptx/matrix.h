@@ -48,6 +48,37 @@ FA_DEVICE void ldmatrix_x4_trans(uint32_t (&r)[4], const void *row FA_PLACE) {
 #endif
 }
 
+/* stmatrix (sm_90): the way back, with the same rows and fragments. */
+FA_DEVICE void stmatrix_x4(void *row, const uint32_t (&r)[4] FA_PLACE) {
+#ifdef __CUDACC__
+#if __CUDA_ARCH__ >= 900
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+               "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+#else
+  (void)row, (void)r;
+  __trap(); /* not reached: see target_sm() in limits.h */
+#endif
+#else
+  fa_emu_stmatrix({{r[0], r[1], r[2], r[3]}}, 4, false, row, here);
+#endif
+}
+FA_DEVICE void stmatrix_x4_trans(void *row, const uint32_t (&r)[4] FA_PLACE) {
+#ifdef __CUDACC__
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+#else
+  (void)row, (void)r;
+  __trap(); /* not reached: see target_sm() in limits.h */
+#endif
+#else
+  fa_emu_stmatrix({{r[0], r[1], r[2], r[3]}}, 4, true, row, here);
+#endif
+}
+
 /* mma.m16n8k8 (fp16: sm_75): D [16][8] += A [16][8] B [8][8] in fp32. Of A, register i is the fragment of rows 8i ..
  * 8i+7; B's register is that of B transposed: lane l holds column l/4, rows 2(l%4) and the next. Of D, d[2i], d[2i+1]
  * are row l/4 + 8i, columns 2(l%4) and the next. */
