@@ -140,6 +140,7 @@ static void panel_step(const blocks_t *x, int vectors, int64_t first, int64_t be
     if (begin > 0 && rose) {
       rescale(O + at, x->dv, alpha);
       count->rescales += LANES;
+      count->other_flop += (double)(LANES * x->dv);
     }
   }
   if (!masked || x->finite)
@@ -192,6 +193,6 @@ void FA_SIMD(fa_fast_forward)(const fa_problem_t *p, const fa_fast_rows_t *w, co
   store_O(p, w, &x, lanes);
   count->hbm_read += 4 * (double)(w->count * x.d);
   count->hbm_written += 4 * (double)(w->count * (x.dv + 1));
-  count->other_flop += (double)(w->count * (x.d + x.dv)) + count->rescales * (double)x.dv;
+  count->other_flop += (double)(w->count * (x.d + x.dv));
   count->exp += (double)w->count;
 }

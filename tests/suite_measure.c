@@ -8,6 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 /* --- counts ------------------------------------------------------------------------------------------ */
 
@@ -86,6 +89,52 @@ static void counts_backward(const subject_t *s, report_t *r) {
   counts(s, true, r);
 }
 
+/* What is computed is the same however many threads share it, and so is its count. The heads are so many that a step
+ * which has smaller blocks for more threads has the same ones here. */
+static void counts_threads(const subject_t *s, bool backward, report_t *r) {
+#ifdef _OPENMP
+  fa_problem_t p;
+  fa_tensors_t t;
+  fa_count_t count[2];
+  fa_reason_t why = {""};
+  if (!counted_problem(s, backward ? FA_BACKWARD : FA_FORWARD, true, &p)) {
+    not_run(r, "the step does not offer head_dim 64 in fp32 or fp16");
+    return;
+  }
+  p.heads_q = p.heads_kv = 2;
+  if (s->device == FA_EMU)
+    p.seq_q = p.seq_k = 128;
+  else
+    p.batch = 8;
+  omp_set_num_threads(2); /* the workspace is for as many */
+  if (!make_tensors(s, &p, FA_BHND, backward, "counts_threads", &t, r)) return;
+  bool ok = fill_random(&t, "normal", 1, r) && run(s, &t, "counts_threads", r);
+  for (int threads = 1; threads <= 2 && ok; threads++) {
+    omp_set_num_threads(threads);
+    fa_count_reset();
+    ok = !fa_stage_run(s->stage, s->step, &t.dev, backward ? FA_BACKWARD : FA_FORWARD, s->device, &why);
+    if (!ok) wrong(r, "counts_threads: %s", why.text);
+    count[threads - 1] = fa_count_total();
+  }
+  fa_tensors_free(&t);
+  if (ok && memcmp(&count[0], &count[1], sizeof *count))
+    wrong(r, "%s, step %s: 1 and 2 threads count %.0f and %.0f other FLOP, %.0f and %.0f rescaled rows",
+          s->stage->name, s->step->name, count[0].other_flop, count[1].other_flop, count[0].rescales,
+          count[1].rescales);
+#else
+  (void)s, (void)backward;
+  not_run(r, "this build has one thread");
+#endif
+}
+
+static void counts_threads_forward(const subject_t *s, report_t *r) {
+  counts_threads(s, false, r);
+}
+
+static void counts_threads_backward(const subject_t *s, report_t *r) {
+  counts_threads(s, true, r);
+}
+
 /* --- bl56: a time is a time --------------------------------------------------------------------------- */
 
 static void bench(const subject_t *s, report_t *r) {
@@ -139,6 +188,11 @@ static const property_t properties[] = {
     {.name = "counts_backward",
      .pass = FA_BACKWARD,
      .once = counts_backward,
+     .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "counts_threads", .once = counts_threads_forward, .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "counts_threads_backward",
+     .pass = FA_BACKWARD,
+     .once = counts_threads_backward,
      .devices = BIT(FA_CPU) | BIT(FA_EMU)},
     {.name = "bl56_bench", .once = bench, .devices = BIT(FA_CPU) | BIT(FA_GPU)},
     {.name = NULL}};
