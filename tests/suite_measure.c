@@ -135,6 +135,36 @@ static void counts_threads_backward(const subject_t *s, report_t *r) {
   counts_threads(s, true, r);
 }
 
+/* bl11: two rows whose maximum rises with every group of 64 keys. A block of at most as many raises it three times after
+ * the first; the halves of `worked` and the blocks of `fast` have 128 keys, and the second raises it. Rows that only fill
+ * up a tile are not counted, nor is what standard attention does, which rescales nothing. */
+static const instance_t *bl11(const subject_t *s) {
+  int count;
+  const instance_t *all = all_instances(&count);
+  for (int n = 0; n < count; n++) {
+    fa_problem_t p = instance_problem(&all[n]);
+    fa_reason_t why;
+    if (!strcmp(all[n].row->name, "bl11_rising_maximum") &&
+        !fa_stage_supports(s->stage, s->step, &p, FA_FORWARD, s->device, &why))
+      return &all[n];
+  }
+  return NULL;
+}
+
+static void rescaled_rows(const subject_t *s, report_t *r) {
+  const char *step = s->step->name;
+  const instance_t *i = bl11(s);
+  double rises = !strcmp(step, "worked") || !strcmp(step, "fast") ? 1 : 3;
+  if (!strcmp(s->stage->name, "01_naive")) rises = 0;
+  fa_tensors_t t;
+  if (!i) return not_run(r, "the step offers no type of bl11");
+  if (!make_instance(s, i, false, &t, r)) return;
+  fa_count_reset();
+  if (run(s, &t, i->name, r))
+    is_at_least(s, "rescaled rows", fa_count_total().rescales, 2 * rises, 2 * rises, r);
+  fa_tensors_free(&t);
+}
+
 /* --- bl56: a time is a time --------------------------------------------------------------------------- */
 
 static void bench(const subject_t *s, report_t *r) {
@@ -194,6 +224,7 @@ static const property_t properties[] = {
      .pass = FA_BACKWARD,
      .once = counts_threads_backward,
      .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "rescaled_rows", .once = rescaled_rows, .devices = BIT(FA_CPU) | BIT(FA_EMU)},
     {.name = "bl56_bench", .once = bench, .devices = BIT(FA_CPU) | BIT(FA_GPU)},
     {.name = NULL}};
 const suite_t suite_measure = {"counts, times, worked examples", properties};
