@@ -62,7 +62,7 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
         count.hbm_read += 4 * (d + pairs * (d + dv)); /* the row of Q, and all of K and V that it sees */
         count.hbm_written += 4 * (dv + 1);
         count.matmul_flop += 2 * pairs * (d + dv);
-        count.other_flop += 3 * pairs + rises * dv + dv;
+        count.other_flop += 4 * pairs + rises * dv + dv; /* scale, maximum, subtract, add; O */
         count.exp += pairs + rises;
         count.rescales += rises > 0 ? rises - 1 : 0;
       }

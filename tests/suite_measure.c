@@ -165,6 +165,33 @@ static void rescaled_rows(const subject_t *s, report_t *r) {
   fa_tensors_free(&t);
 }
 
+/* The same problem, 512 pairs in two rows of 64 columns. O is multiplied in all four groups of keys (the first time it is
+ * 0) and divided at the end; `cpu` divides P instead, and adds D and dS to that in its backward pass. */
+static void other_flop(const subject_t *s, report_t *r) {
+  static const struct {
+    const char *stage, *step;
+    fa_pass_t pass;
+    double per_pair, per_row;
+  } known[] = {{"01_naive", "cpu", FA_FORWARD, 5, 0},
+               {"01_naive", "cpu", FA_BACKWARD, 8, 0},
+               {"02_tiled_cpu", "online", FA_FORWARD, 4, 5 * 64},
+               {"02_tiled_cpu", "tiled", FA_FORWARD, 4, 5 * 64}};
+  const instance_t *i = bl11(s);
+  fa_tensors_t t;
+  fa_reason_t why = {""};
+  if (!i || !make_instance(s, i, s->step->on[s->device]->backward, &t, r)) return;
+  if (run(s, &t, i->name, r))
+    for (size_t n = 0; n < sizeof known / sizeof *known; n++) {
+      if (strcmp(known[n].stage, s->stage->name) || strcmp(known[n].step, s->step->name)) continue;
+      fa_count_reset();
+      if (fa_stage_run(s->stage, s->step, &t.dev, known[n].pass, s->device, &why)) wrong(r, "%s", why.text);
+      double right = 512 * known[n].per_pair + 2 * known[n].per_row;
+      is_at_least(s, known[n].pass ? "other FLOP, backward" : "other FLOP", fa_count_total().other_flop,
+                  right, right, r);
+    }
+  fa_tensors_free(&t);
+}
+
 /* --- bl56: a time is a time --------------------------------------------------------------------------- */
 
 static void bench(const subject_t *s, report_t *r) {
@@ -225,6 +252,7 @@ static const property_t properties[] = {
      .once = counts_threads_backward,
      .devices = BIT(FA_CPU) | BIT(FA_EMU)},
     {.name = "rescaled_rows", .once = rescaled_rows, .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "other_flop", .once = other_flop, .devices = BIT(FA_CPU)},
     {.name = "bl56_bench", .once = bench, .devices = BIT(FA_CPU) | BIT(FA_GPU)},
     {.name = NULL}};
 const suite_t suite_measure = {"counts, times, worked examples", properties};
