@@ -1,5 +1,6 @@
 /* report.c - a run as text: one header line, a table for each thing that was done, and a last line. */
 #include "report.h"
+#include "device.h"
 #include "formulas.h"
 
 #include <math.h>
@@ -63,6 +64,13 @@ void fa_report_check(const fa_report_t *r, FILE *out) {
 }
 
 /* --- count ----------------------------------------------------------------------------------------- */
+
+void fa_report_take_count(fa_report_t *r, fa_pass_t pass) {
+  fa_count_t *c = &r->count[pass];
+  *c = fa_count_total();
+  r->counted[pass] =
+      (c->hbm_read > 0 || c->matmul_flop > 0) && (r->device != FA_EMU || fa_emu_counts_bytes());
+}
 
 static void count_pass(const fa_report_t *r, fa_pass_t pass, FILE *out) {
   const fa_problem_t *p = r->shape;

@@ -31,6 +31,9 @@ typedef struct fa_report {
   double tensor_bytes, workspace_bytes, peak_bytes; /* peak: of the whole process; 0 if not measured */
 } fa_report_t;
 
+/* What was counted since the last reset is this pass's; without its bytes it would be half a count, and is none. */
+void fa_report_take_count(fa_report_t *r, fa_pass_t pass);
+
 /* The first line of every report: stage, step, shape, type, and what it ran on. */
 void fa_report_header(const fa_report_t *r, FILE *out);
 void fa_report_check(const fa_report_t *r, FILE *out);

@@ -24,6 +24,10 @@ if [ "$device" = emu ]; then
     run=$program_run
   done
   program_run=$run
+  run="$program_run env EMU_RACES=0"
+  refuses 3 "EMU_RACES=0 .*--count" $narrow --count
+  ok "PASS" $narrow --json "$tmp/unseen.json"
+  holds "bytes that were not counted are not 0" grep -q '"forward_hbm_read_bytes": null' "$tmp/unseen.json"
   for order in late early 7; do
     run="$program_run env EMU_ORDER=$order EMU_SMS=3 EMU_ARCH=90"
     ok "PASS" $narrow --quiet
