@@ -28,6 +28,7 @@ typedef struct fa_report {
   bool timed[FA_PASSES], counted[FA_PASSES];
   fa_timing_t timing[FA_PASSES];
   fa_count_t count[FA_PASSES];
+  bool requests; /* the emulator put requests together: sectors and passes over banks are counted too */
   double tensor_bytes, workspace_bytes, peak_bytes; /* peak: of the whole process; 0 if not measured */
 } fa_report_t;
 
@@ -51,7 +52,9 @@ double fa_report_counted_rate(const fa_report_t *r, fa_pass_t pass);
 double fa_report_part_of_peak(const fa_report_t *r, fa_pass_t pass);
 
 /* One record with every column, empty (JSON: null) where nothing was measured. The columns and their order
- * are the same for every run of every stage. */
+ * are the same for every run of every stage. Counts (after forward_ or backward_): those of fa_count_t; what only the
+ * emulator sees is empty elsewhere, and sectors, sectors_least, shared_passes and bank_conflicts, for which requests have
+ * to be put together, without --count. */
 void fa_report_csv(const fa_report_t *r, FILE *out);
 void fa_report_json(const fa_report_t *r, FILE *out);
 

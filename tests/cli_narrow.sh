@@ -24,6 +24,22 @@ if [ "$device" = emu ]; then
     run=$program_run
   done
   program_run=$run
+  seen() { # NAME...: those counts are there, and no other that only the emulator has
+    for name in shared_bytes barriers sectors sectors_least shared_passes bank_conflicts; do
+      case " $* " in
+      *" $name "*) grep -Eq "\"forward_$name\": [0-9.e+]+,?\$" "$tmp/seen.json" || return 1 ;;
+      *) grep -Eq "\"forward_$name\": null,?\$" "$tmp/seen.json" || return 1 ;;
+      esac
+    done
+    ! grep -q '"forward_shared_bytes": 0,' "$tmp/seen.json"
+  }
+  ok "^DONE" $narrow --count --json "$tmp/seen.json"
+  sectors=$(sed -n 's/^ *32-byte sectors *\([0-9]*\) .*/\1/p' "$tmp/out")
+  holds "JSON has the emulator's counts" seen shared_bytes barriers sectors sectors_least shared_passes bank_conflicts
+  holds "JSON has as many sectors as the report" grep -q "\"forward_sectors\": $sectors," "$tmp/seen.json"
+  holds "JSON: what was not counted is null" grep -q '"backward_sectors": null' "$tmp/seen.json"
+  ok "^PASS" $narrow --json "$tmp/seen.json"
+  holds "JSON without --count: requests were not put together" seen shared_bytes barriers
   run="$program_run env EMU_RACES=0"
   refuses 3 "EMU_RACES=0 .*--count" $narrow --count
   ok "PASS" $narrow --json "$tmp/unseen.json"
