@@ -11,6 +11,7 @@ holds "--quiet prints one line" [ "$(wc -l <"$tmp/out")" -eq 1 ]
 ok "PASS" $narrow --backward --save "$tmp/narrow"
 holds "gradients are saved" [ -s "$tmp/narrow/dk.npy" ]
 ok "PASS" --device "$device" --dtype fp16 --load "$tmp/narrow/o.npy" "$tmp/narrow/o.npy" "$tmp/narrow/o.npy"
+refuses 3 "model comes with a later stage" $narrow --model
 refuses 3 "not in fp32" $narrow --dtype fp32
 refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim 16
 refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim-v 64
