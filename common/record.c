@@ -160,7 +160,7 @@ static void pass_columns(writer_t *w, const fa_report_t *r, fa_pass_t pass) {
                  {"barriers", emulated, c->barriers}};
   for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
     char name[64];
-    snprintf(name, sizeof name, "%s_%s", pass == FA_FORWARD ? "forward" : "backward", columns[i].name);
+    snprintf(name, sizeof name, "%s_%s", fa_pass_name(pass), columns[i].name);
     real(w, name, columns[i].present, columns[i].value);
   }
 }

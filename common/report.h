@@ -37,6 +37,8 @@ void fa_report_take_count(fa_report_t *r, fa_pass_t pass);
 
 /* The first line of every report: stage, step, shape, type, and what it ran on. */
 void fa_report_header(const fa_report_t *r, FILE *out);
+/* The largest error of a comparison, as a part of what is allowed. */
+double fa_report_worst_part(const fa_comparison_t *c);
 void fa_report_check(const fa_report_t *r, FILE *out);
 void fa_report_count(const fa_report_t *r, FILE *out);
 void fa_report_bench(const fa_report_t *r, FILE *out);
