@@ -13,6 +13,15 @@ extern "C" {
 typedef fa_status_t fa1_limits_t(int *sm, size_t *shared_bytes, fa_reason_t *why);
 fa1_limits_t fa1_limits_gpu, fa1_limits_emu;
 
+/* The end of a launcher, which has the parameters p and why: returns launch<T, D>(...) for the type and the head size of
+ * problem p. */
+#define LAUNCH_TYPED(launch, ...)                                                                            \
+  FA1_HEAD_DIMS(LAUNCH_HEAD_DIM, launch, __VA_ARGS__)                                                        \
+  return fa_say(why, FA_REFUSED, "no kernel has head dim %lld", (long long)p->head_dim)
+#define LAUNCH_HEAD_DIM(D, launch, ...)                                                                      \
+  if (p->head_dim == D)                                                                                      \
+    return p->dtype == FA_FP16 ? launch<fp16_t, D>(__VA_ARGS__) : launch<bf16_t, D>(__VA_ARGS__);
+
 #ifdef __cplusplus
 }
 #endif

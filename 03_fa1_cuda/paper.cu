@@ -16,7 +16,7 @@
 namespace FA_KERNEL_NAMESPACE {
 
 template <class T, int D> struct forward_sram_t {
-  enum { Bc = PAPER_KEYS(D), Br = PAPER_QUERIES(D) };
+  enum { Bc = paper_shape<D>::Bc, Br = paper_shape<D>::Br };
   /* Rows of 16-bit elements take an odd number of 4-byte banks, so that 16 rows lie in 16 banks. */
   T K[Bc][D + 2], V[Bc][D + 2], Q[Br][D + 2];
   float S[Br][Bc + 4]; /* the rows that a warp sums up lie 4 banks apart */
@@ -28,6 +28,8 @@ static __global__ void __launch_bounds__(PAPER_THREADS, 1)
     algorithm_1(const fa_problem_t p, float *O_hbm, float *l_hbm, float *m_hbm) {
   typedef forward_sram_t<T, D> sram_t;
   enum { Bc = sram_t::Bc, Br = sram_t::Br, LANES = PAPER_THREADS / Br }; /* LANES threads share a row of S */
+  static_assert(sizeof(sram_t) <= PAPER_SRAM_MOST,
+                "PAPER_KEYS and PAPER_QUERIES: SRAM has no room for all of it");
   SHARED_DYN(sram_t, sram);
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, row = threadIdx.x / LANES,
             lane = threadIdx.x % LANES;
@@ -134,15 +136,8 @@ template <class T, int D> static fa_status_t launch(const fa_problem_t *p, fa_re
   return FA_OK;
 }
 
-template <class T> static fa_status_t launch_typed(const fa_problem_t *p, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, why);
-  return launch<T, 128>(p, why);
-}
-
 fa_status_t paper_forward(const fa_problem_t *p, fa_reason_t *why) {
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, why) : launch_typed<bf16_t>(p, why);
+  LAUNCH_TYPED(launch, p, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

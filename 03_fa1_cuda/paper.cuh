@@ -12,6 +12,15 @@
 
 namespace FA_KERNEL_NAMESPACE {
 
+template <int D> struct paper_shape {
+  enum { Bc = PAPER_KEYS(D), Br = PAPER_QUERIES(D) };
+  static_assert(D % 16 == 0, "FA1_HEAD_DIMS: 16 threads share the columns of O, dQ, dK and dV");
+  static_assert(Bc % 16 == 0, "PAPER_KEYS must be a multiple of 16: 16 threads share the columns of S");
+  static_assert(Br % 16 == 0, "PAPER_QUERIES must be a multiple of 16: 16 threads share the rows of S");
+  static_assert(PAPER_THREADS % Br == 0,
+                "PAPER_QUERIES must divide PAPER_THREADS: as many for each row of S");
+};
+
 /* One head of a tensor. */
 template <class T> FA_DEVICE T *head_of(const fa_tensor_t &t, int64_t b, int64_t h) {
   return (T *)t.data + fa_row(&t, b, h, 0);

@@ -17,7 +17,7 @@
 namespace FA_KERNEL_NAMESPACE {
 
 template <class T, int D> struct backward_sram_t {
-  enum { Bc = PAPER_KEYS(D), Br = PAPER_QUERIES(D) };
+  enum { Bc = paper_shape<D>::Bc, Br = paper_shape<D>::Br };
   T K[Bc][D + 2], V[Bc][D + 2], Q[Br][D + 2], dO[Br][D + 2], P[Br][Bc + 2], dS[Br][Bc + 2];
   float D_row[Br], lse[Br];
 };
@@ -44,6 +44,8 @@ template <class T, int D>
 static __global__ void __launch_bounds__(PAPER_THREADS, 1) algorithm_4(const fa_problem_t p, float *dQ_hbm) {
   typedef backward_sram_t<T, D> sram_t;
   enum { Bc = sram_t::Bc, Br = sram_t::Br };
+  static_assert(sizeof(sram_t) <= PAPER_SRAM_MOST,
+                "PAPER_KEYS and PAPER_QUERIES: SRAM has no room for all of it");
   SHARED_DYN(sram_t, sram);
   const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, group = (int)(p.heads_q / p.heads_kv);
   const int64_t b = blockIdx.x / p.heads_kv, kv_head = blockIdx.x % p.heads_kv;
@@ -134,15 +136,8 @@ template <class T, int D> static fa_status_t launch(const fa_problem_t *p, fa_re
   return FA_OK;
 }
 
-template <class T> static fa_status_t launch_typed(const fa_problem_t *p, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, why);
-  return launch<T, 128>(p, why);
-}
-
 fa_status_t paper_backward(const fa_problem_t *p, fa_reason_t *why) {
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, why) : launch_typed<bf16_t>(p, why);
+  LAUNCH_TYPED(launch, p, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

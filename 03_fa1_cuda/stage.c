@@ -24,18 +24,25 @@ static int keys_of(const fa_step_t *step) {
   return sscanf(step->name, "keys_%d", &Bc) == 1 ? Bc : 0;
 }
 
+static bool has_head_dim(int64_t d) {
+#define IS_IT(D, d) || (d) == D
+  return false FA1_HEAD_DIMS(IS_IT, d);
+}
+
+/* What the launchers will ask for, where a block can have shared_bytes. */
+static size_t shared_wanted(const fa_step_t *step, int d, fa_pass_t pass, size_t shared_bytes) {
+  const int Bc = keys_of(step);
+  if (step->scalar) return 0; /* paper fits every GPU: paper.cu and paper_backward.cu assert it */
+  if (pass == FA_FORWARD) return forward_bytes(d, Bc ? Bc : forward_keys(d, shared_bytes));
+  return backward_bytes(d, backward_warps(d, Bc, shared_bytes));
+}
+
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
-  if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
-    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s computes in fp16 and bf16, not in %s", step->name,
-                  fa_dtype_name(p->dtype));
-  if (p->dtype_out != p->dtype)
-    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s writes O in the type of Q, not in %s", step->name,
-                  fa_dtype_name(p->dtype_out));
   int64_t d = p->head_dim;
-  if (d != p->head_dim_v || (d != 32 && d != 64 && d != 96 && d != 128))
+  if (d != p->head_dim_v || !has_head_dim(d))
     return fa_say(why, FA_REFUSED,
-                  "03_fa1_cuda, step %s has head dim 32, 64, 96 and 128, the same for V; not %lld, %lld",
+                  "03_fa1_cuda, step %s has head dim " FA1_HEAD_DIMS_TEXT ", the same for V; not %lld, %lld",
                   step->name, (long long)d, (long long)p->head_dim_v);
   if (p->splits > 1)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s does not split keys (splits is %d)", step->name,
@@ -48,11 +55,18 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   fa1_limits_t *limits = limits_of(device);
   fa_status_t status = limits ? limits(&sm, &shared, why) : FA_OK;
   if (status) return status;
-  const int Bc = keys_of(step);
-  if (limits && Bc && pass == FA_FORWARD && forward_bytes((int)d, Bc) > shared)
+  const size_t wanted = limits ? shared_wanted(step, (int)d, pass, shared) : 0;
+  if (limits && wanted > shared)
     return fa_say(why, FA_REFUSED,
-                  "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld; sm_%d has %zu",
-                  step->name, forward_bytes((int)d, Bc), (long long)d, sm, shared);
+                  "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld, %s; sm_%d has %zu",
+                  step->name, wanted, (long long)d, pass == FA_FORWARD ? "forward" : "backward", sm, shared);
+  /* Types last: whoever names none hears what the first of them, fp32, was refused for. */
+  if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
+    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s computes in fp16 and bf16, not in %s", step->name,
+                  fa_dtype_name(p->dtype));
+  if (p->dtype_out != p->dtype)
+    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s writes O in the type of Q, not in %s", step->name,
+                  fa_dtype_name(p->dtype_out));
   if (limits && p->dtype == FA_BF16 && sm < 80)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda needs sm_80 or later for bf16; this is sm_%d", sm);
   return FA_OK;
@@ -100,8 +114,8 @@ static const fa_step_t steps[] = {
     STEP("keys_64", fa1_keys_64, "tensorcore with B_c = 64 keys: most passes over O", false, false,
          keys_64_bytes),
     STEP("keys_128", fa1_keys_128, "tensorcore with B_c = 128 keys", false, false, keys_128_bytes),
-    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys: fewest passes over O", false, false,
-         keys_256_bytes),
+    STEP("keys_256", fa1_keys_256, "tensorcore with B_c = 256 keys, 128 backward from d = 96 on", false,
+         false, keys_256_bytes),
     STEP("tensorcore", fa1_tensorcore, "the same algorithms with mma.sync, tiles in shared memory", true,
          false, largest_bytes),
     {.name = NULL},

@@ -86,12 +86,7 @@ FA_DEVICE void store_result(const forward_warp<T, D> &w, const fa_problem_t &p, 
 #pragma unroll
     for (int n = 0; n < S::D_TILES; n++) {
       const float x = w.o[s / 2][n][s % 2 * 2], y = w.o[s / 2][n][s % 2 * 2 + 1];
-      if (p.dtype_out == FA_FP32) {
-        ((float *)p.o.data)[at + 8 * n] = x;
-        ((float *)p.o.data)[at + 8 * n + 1] = y;
-      } else {
-        store_pair((T *)p.o.data + at + 8 * n, x, y, access.pairs);
-      }
+      store_pair((T *)p.o.data + at + 8 * n, x, y, access.pairs);
     }
   }
 }
@@ -162,7 +157,7 @@ static __global__ void __launch_bounds__(32 * FORWARD_WARPS, 2)
       load_state(w, o_hbm, state_hbm, (int64_t)blockIdx.x * tiles + tile, first);
 
       for (int c0 = j0; c0 < min_of(end, j0 + Bc); c0 += FORWARD_CHUNK) {
-        float x[S::TILES][S::N_TILES][4];
+        float x[S::TILES][KEY_TILES][4];
         scores(x, w, K + (c0 - j0));
         softmax(x, w, scale_log2, shape, i0, c0);
         accumulate(w, x, V + (c0 - j0));
@@ -191,20 +186,11 @@ static fa_status_t launch(const fa_problem_t *p, int Bc, size_t shared_bytes, fa
   return FA_OK;
 }
 
-template <class T>
-static fa_status_t launch_typed(const fa_problem_t *p, int Bc, size_t shared_bytes, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, Bc, shared_bytes, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, Bc, shared_bytes, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, Bc, shared_bytes, why);
-  return launch<T, 128>(p, Bc, shared_bytes, why);
-}
-
 fa_status_t tensorcore_forward(const fa_problem_t *p, int Bc, fa_reason_t *why) {
   device_limits_t limits;
   fa_status_t status = ask_limits(&limits, why);
   if (status) return status;
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, Bc, limits.shared_bytes, why)
-                             : launch_typed<bf16_t>(p, Bc, limits.shared_bytes, why);
+  LAUNCH_TYPED(launch, p, Bc, limits.shared_bytes, why);
 }
 
 size_t tensorcore_workspace(const fa_problem_t *p, fa_pass_t pass) {
@@ -215,6 +201,8 @@ size_t tensorcore_workspace(const fa_problem_t *p, fa_pass_t pass) {
 }
 
 template <int Bc> static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
+  static_assert(Bc % FORWARD_CHUNK == 0,
+                "FORWARD_CHUNK must divide the Bc of steps keys_64, keys_128 and keys_256");
   return tensorcore_forward(p, Bc, why);
 }
 template <int Bc> static fa_status_t backward(const fa_problem_t *p, fa_reason_t *why) {

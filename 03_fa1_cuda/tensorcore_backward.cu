@@ -25,13 +25,13 @@ template <class T, int D, int WARPS> struct backward_shared_t {
   row_stats_t stats[2][S::Br];
 };
 
-/* dS^T of the warp's keys and 32 queries to shared memory: 4 bytes are two queries. */
+/* dS^T of the warp's keys and a chunk of queries to shared memory: 4 bytes are two queries. */
 template <class T, int BR, int TILES>
-FA_DEVICE void store_ds(row_t<T, BR> *rows, int column, const uint32_t (&ds)[TILES][2][4]) {
+FA_DEVICE void store_ds(row_t<T, BR> *rows, int column, const uint32_t (&ds)[TILES][QUERY_TILES / 2][4]) {
 #pragma unroll
   for (int t = 0; t < TILES; t++)
 #pragma unroll
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < QUERY_TILES / 2; k++)
 #pragma unroll
       for (int r = 0; r < 4; r++)
         st_shared_b32(
@@ -39,7 +39,7 @@ FA_DEVICE void store_ds(row_t<T, BR> *rows, int column, const uint32_t (&ds)[TIL
             ds[t][k][r]);
 }
 
-/* One chunk of 32 queries: what the warp's keys get from it, and dS^T for dQ. */
+/* One chunk of queries: what the warp's keys get from it, and dS^T for dQ. */
 template <class T, int D, int WARPS>
 FA_DEVICE void inner_step(backward_warp<T, D, WARPS> &w, backward_shared_t<T, D, WARPS> &m, int stage, int q0,
                           int key0, int i, int key, const shape_t &shape, float tau) {
@@ -65,7 +65,7 @@ FA_DEVICE void inner_step(backward_warp<T, D, WARPS> &w, backward_shared_t<T, D,
   pack(w.ds, w.x, T{});
   store_ds(ds_rows, q0, w.ds);
   add_product(w.dk, w.ds, m.Q[stage] + q0);
-  count_flop(0, S::TILES * S::N_TILES * 4 * 5);
+  count_flop(0, S::TILES * QUERY_TILES * 4 * 5);
 }
 
 /* dQ_i += dS K, by parts. `keys`: how many of the block's are seen at all. first, last: of the blocks that dQ_i meets. */
@@ -253,20 +253,11 @@ static fa_status_t launch(const fa_problem_t *p, int Bc, size_t shared_bytes, fa
   return launch_blocks<T, D, 2>(p, why);
 }
 
-template <class T>
-static fa_status_t launch_typed(const fa_problem_t *p, int Bc, size_t shared_bytes, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, Bc, shared_bytes, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, Bc, shared_bytes, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, Bc, shared_bytes, why);
-  return launch<T, 128>(p, Bc, shared_bytes, why);
-}
-
 fa_status_t tensorcore_backward(const fa_problem_t *p, int Bc, fa_reason_t *why) {
   device_limits_t limits;
   fa_status_t status = ask_limits(&limits, why);
   if (status) return status;
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, Bc, limits.shared_bytes, why)
-                             : launch_typed<bf16_t>(p, Bc, limits.shared_bytes, why);
+  LAUNCH_TYPED(launch, p, Bc, limits.shared_bytes, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

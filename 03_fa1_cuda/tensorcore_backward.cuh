@@ -12,6 +12,9 @@
 
 namespace FA_KERNEL_NAMESPACE {
 
+/* 8-query tiles of a chunk: columns of S^T and dP^T. */
+enum { QUERY_TILES = BACKWARD_CHUNK / 8 };
+
 template <class T, int D, int WARPS> struct backward_shape {
   enum {
     KEYS = BACKWARD_KEYS(D), /* of a warp */
@@ -19,7 +22,6 @@ template <class T, int D, int WARPS> struct backward_shape {
     Bc = WARPS * KEYS,
     Br = BACKWARD_QUERIES(D, WARPS),
     DEPTH = BACKWARD_DEPTH(WARPS),
-    N_TILES = BACKWARD_CHUNK / 8,
     THREADS = 32 * WARPS,
     /* dQ_i is dealt to the warps in parts of 16 rows and half of the columns (d = 128: a quarter, to save registers). */
     DQ_COLUMNS = D == 128 ? 32 : D / 2,
@@ -27,6 +29,13 @@ template <class T, int D, int WARPS> struct backward_shape {
     DQ_ACROSS = D / DQ_COLUMNS,
     DQ_PARTS = Br / 16 * DQ_ACROSS
   };
+  static_assert(D % 16 == 0, "FA1_HEAD_DIMS: the product K Q^T takes 16 components at a time");
+  static_assert(DQ_COLUMNS % 16 == 0 && D % DQ_COLUMNS == 0,
+                "DQ_COLUMNS: of dQ, 16 columns are read at a time");
+  static_assert(KEYS > 0 && KEYS % 16 == 0, "BACKWARD_KEYS: a tile of mma has 16 rows");
+  static_assert(Br % BACKWARD_CHUNK == 0, "BACKWARD_CHUNK must divide BACKWARD_QUERIES");
+  static_assert(STATS_BLOCK % Br == 0,
+                "BACKWARD_QUERIES must divide STATS_BLOCK, to which the workspace is rounded up");
 };
 
 /* What a warp holds in registers for its keys: x[t][n][2 k + e] is key 16 t + 8 k + lane/4, column 8 n + 2 (lane%4) + e;
@@ -34,10 +43,10 @@ template <class T, int D, int WARPS> struct backward_shape {
 template <class T, int D, int WARPS> struct backward_warp {
   typedef backward_shape<T, D, WARPS> S;
   float dk[S::TILES][D / 8][4], dv[S::TILES][D / 8][4];
-  float p[S::TILES][S::N_TILES][4];         /* S^T, then P^T */
-  float x[S::TILES][S::N_TILES][4];         /* dP^T, then dS^T */
-  uint32_t pt[S::TILES][S::N_TILES / 2][4]; /* P^T, 16-bit: an A operand for each 16 queries */
-  uint32_t ds[S::TILES][S::N_TILES / 2][4]; /* dS^T, likewise */
+  float p[S::TILES][QUERY_TILES][4];         /* S^T, then P^T */
+  float x[S::TILES][QUERY_TILES][4];         /* dP^T, then dS^T */
+  uint32_t pt[S::TILES][QUERY_TILES / 2][4]; /* P^T, 16-bit: an A operand for each 16 queries */
+  uint32_t ds[S::TILES][QUERY_TILES / 2][4]; /* dS^T, likewise */
 };
 
 template <class X, int A, int B> FA_DEVICE void clear(X (&x)[A][B][4]) {
@@ -47,9 +56,9 @@ template <class X, int A, int B> FA_DEVICE void clear(X (&x)[A][B][4]) {
     for (int b = 0; b < B; b++) x[a][b][0] = x[a][b][1] = x[a][b][2] = x[a][b][3] = 0;
 }
 
-/* out = A B^T for the warp's rows of A (K or V) and 32 rows of B (Q or dO). */
+/* out = A B^T for the warp's rows of A (K or V) and a chunk of rows of B (Q or dO). */
 template <int DEPTH, class T, int D, int TILES>
-FA_DEVICE void keys_by_queries(float (&out)[TILES][4][4], const row_t<T, D> *a_rows,
+FA_DEVICE void keys_by_queries(float (&out)[TILES][QUERY_TILES][4], const row_t<T, D> *a_rows,
                                const row_t<T, D> *b_rows) {
   clear(out);
 #pragma unroll DEPTH
@@ -58,7 +67,7 @@ FA_DEVICE void keys_by_queries(float (&out)[TILES][4][4], const row_t<T, D> *a_r
 #pragma unroll
     for (int t = 0; t < TILES; t++) ldmatrix_x4(a[t], by_rows(a_rows, 16 * t, 16 * k));
 #pragma unroll
-    for (int n = 0; n < 4; n += 2) {
+    for (int n = 0; n < QUERY_TILES; n += 2) {
       uint32_t b[4];
       ldmatrix_x4(b, by_columns(b_rows, 8 * n, 16 * k));
 #pragma unroll
@@ -70,9 +79,9 @@ FA_DEVICE void keys_by_queries(float (&out)[TILES][4][4], const row_t<T, D> *a_r
   }
 }
 
-/* sum += A B, where A (P^T or dS^T) is in registers and B is 32 rows of dO or Q. */
+/* sum += A B, where A (P^T or dS^T) is in registers and B is a chunk of rows of dO or Q. */
 template <class T, int D, int TILES>
-FA_DEVICE void add_product(float (&sum)[TILES][D / 8][4], const uint32_t (&a)[TILES][2][4],
+FA_DEVICE void add_product(float (&sum)[TILES][D / 8][4], const uint32_t (&a)[TILES][QUERY_TILES / 2][4],
                            const row_t<T, D> *b_rows) {
 #pragma unroll
   for (int k = 0; k < BACKWARD_CHUNK / 16; k++)
@@ -89,13 +98,14 @@ FA_DEVICE void add_product(float (&sum)[TILES][D / 8][4], const uint32_t (&a)[TI
 }
 
 /* x = 0 where queries i .. may not see keys key .. */
-template <int TILES> FA_DEVICE void hide(float (&x)[TILES][4][4], const shape_t &shape, int i, int key) {
+template <int TILES>
+FA_DEVICE void hide(float (&x)[TILES][QUERY_TILES][4], const shape_t &shape, int i, int key) {
 #pragma unroll
   for (int s = 0; s < 2 * TILES; s++) {
     const int j = key + 8 * s + lane_id() / 4;
     const int since = j >= shape.keys ? BACKWARD_CHUNK : first_query(shape, j) - i - lane_id() % 4 * 2;
 #pragma unroll
-    for (int n = 0; n < 4; n++)
+    for (int n = 0; n < QUERY_TILES; n++)
 #pragma unroll
       for (int e = 0; e < 2; e++)
         if (8 * n + e < since) x[s / 2][n][s % 2 * 2 + e] = 0;
@@ -104,9 +114,9 @@ template <int TILES> FA_DEVICE void hide(float (&x)[TILES][4][4], const shape_t 
 
 /* S^T becomes P^T = exp(tau S^T - LSE). */
 template <int TILES>
-FA_DEVICE void probabilities(float (&x)[TILES][4][4], const row_stats_t *stats, float tau) {
+FA_DEVICE void probabilities(float (&x)[TILES][QUERY_TILES][4], const row_stats_t *stats, float tau) {
 #pragma unroll
-  for (int n = 0; n < 4; n++) {
+  for (int n = 0; n < QUERY_TILES; n++) {
     float lse_d[4]; /* of two neighbouring queries */
     ld_shared_f32x4(lse_d, stats + 8 * n + lane_id() % 4 * 2);
 #pragma unroll
@@ -119,10 +129,10 @@ FA_DEVICE void probabilities(float (&x)[TILES][4][4], const row_stats_t *stats, 
 
 /* dP^T becomes dS^T = P^T o (dP^T - D). */
 template <int TILES>
-FA_DEVICE void score_gradients(float (&x)[TILES][4][4], const float (&p)[TILES][4][4],
+FA_DEVICE void score_gradients(float (&x)[TILES][QUERY_TILES][4], const float (&p)[TILES][QUERY_TILES][4],
                                const row_stats_t *stats) {
 #pragma unroll
-  for (int n = 0; n < 4; n++) {
+  for (int n = 0; n < QUERY_TILES; n++) {
     float lse_d[4];
     ld_shared_f32x4(lse_d, stats + 8 * n + lane_id() % 4 * 2);
 #pragma unroll
@@ -141,11 +151,12 @@ FA_DEVICE void score_gradients(float (&x)[TILES][4][4], const float (&p)[TILES][
 
 /* In 16 bit: an A operand for each 16 queries. */
 template <class T, int TILES>
-FA_DEVICE void pack(uint32_t (&a)[TILES][2][4], const float (&x)[TILES][4][4], T type) {
+FA_DEVICE void pack(uint32_t (&a)[TILES][QUERY_TILES / 2][4], const float (&x)[TILES][QUERY_TILES][4],
+                    T type) {
 #pragma unroll
   for (int t = 0; t < TILES; t++)
 #pragma unroll
-    for (int k = 0; k < 2; k++) pack_block(a[t][k], x[t][2 * k], x[t][2 * k + 1], type);
+    for (int k = 0; k < QUERY_TILES / 2; k++) pack_block(a[t][k], x[t][2 * k], x[t][2 * k + 1], type);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

@@ -13,6 +13,8 @@ enum {
   STATS_THREADS = 128,
   STATS_LANES = 8 /* of a row: four rows of a warp keep 32 loads of 16 bytes under way */
 };
+static_assert(STATS_BLOCK % (STATS_THREADS / STATS_LANES) == 0,
+              "STATS_BLOCK: the rows of a thread block of `prepare` are of one head");
 
 template <class T, int D>
 static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem_t p, row_stats_t *stats) {
@@ -27,6 +29,7 @@ static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem
   if (there) {
     const T *o = (const T *)p.o.data + fa_row(&p.o, b, h, i),
             *d_o = (const T *)p.d_o.data + fa_row(&p.d_o, b, h, i);
+    static_assert(D % STATS_LANES == 0, "STATS_LANES must divide each of FA1_HEAD_DIMS");
 #pragma unroll
     for (int c = 0; c < D; c += STATS_LANES) sum = fmaf(to_f32(o[c + lane]), to_f32(d_o[c + lane]), sum);
   }
@@ -44,16 +47,8 @@ static fa_status_t launch(const fa_problem_t *p, row_stats_t *stats, fa_reason_t
   return FA_OK;
 }
 
-template <class T>
-static fa_status_t launch_typed(const fa_problem_t *p, row_stats_t *stats, fa_reason_t *why) {
-  if (p->head_dim == 32) return launch<T, 32>(p, stats, why);
-  if (p->head_dim == 64) return launch<T, 64>(p, stats, why);
-  if (p->head_dim == 96) return launch<T, 96>(p, stats, why);
-  return launch<T, 128>(p, stats, why);
-}
-
 fa_status_t launch_stats(const fa_problem_t *p, row_stats_t *stats, fa_reason_t *why) {
-  return p->dtype == FA_FP16 ? launch_typed<fp16_t>(p, stats, why) : launch_typed<bf16_t>(p, stats, why);
+  LAUNCH_TYPED(launch, p, stats, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

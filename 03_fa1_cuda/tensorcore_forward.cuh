@@ -12,15 +12,19 @@
 
 namespace FA_KERNEL_NAMESPACE {
 
+/* 8-key tiles of a chunk: columns of S and P. */
+enum { KEY_TILES = FORWARD_CHUNK / 8 };
+
 template <class T, int D> struct forward_shape {
   enum {
     ROWS = FORWARD_ROWS(D),
     TILES = ROWS / 16,  /* 16-row blocks of a warp */
     STATES = 2 * TILES, /* rows of a lane: lane/4 + 8 s */
-    N_TILES = FORWARD_CHUNK / 8,
     D_TILES = D / 8,
     THREADS = 32 * FORWARD_WARPS
   };
+  static_assert(D % 16 == 0, "FA1_HEAD_DIMS: the product Q K^T takes 16 components at a time");
+  static_assert(ROWS > 0 && ROWS % 16 == 0, "FORWARD_ROWS: a tile of mma has 16 rows");
 };
 
 /* What a warp holds in registers for its rows. x[t][n][2 k + e] is row 16 t + 8 k + lane/4, column 8 n + 2 (lane%4) + e. */
@@ -32,18 +36,18 @@ template <class T, int D> struct forward_warp {
   float weight[S::STATES];          /* what O_i must still be multiplied by: l, when it comes from HBM */
 };
 
-/* S = Q K^T for 64 keys. */
+/* S = Q K^T for a chunk of keys. */
 template <class T, int D, int TILES>
-FA_DEVICE void scores(float (&x)[TILES][8][4], const forward_warp<T, D> &w, const row_t<T, D> *K) {
+FA_DEVICE void scores(float (&x)[TILES][KEY_TILES][4], const forward_warp<T, D> &w, const row_t<T, D> *K) {
   typedef forward_shape<T, D> S;
 #pragma unroll
   for (int t = 0; t < S::TILES; t++)
 #pragma unroll
-    for (int n = 0; n < S::N_TILES; n++) x[t][n][0] = x[t][n][1] = x[t][n][2] = x[t][n][3] = 0;
+    for (int n = 0; n < KEY_TILES; n++) x[t][n][0] = x[t][n][1] = x[t][n][2] = x[t][n][3] = 0;
 #pragma unroll
   for (int k = 0; k < D / 16; k++)
 #pragma unroll
-    for (int n = 0; n < S::N_TILES; n += 2) {
+    for (int n = 0; n < KEY_TILES; n += 2) {
       uint32_t b[4];
       ldmatrix_x4(b, by_columns(K, 8 * n, 16 * k));
 #pragma unroll
@@ -56,12 +60,12 @@ FA_DEVICE void scores(float (&x)[TILES][8][4], const forward_warp<T, D> &w, cons
 
 /* Sets what rows i0 .. may not see of keys c0 .. */
 template <int TILES>
-FA_DEVICE void hide(float (&x)[TILES][8][4], const shape_t &shape, int i0, int c0, float value) {
+FA_DEVICE void hide(float (&x)[TILES][KEY_TILES][4], const shape_t &shape, int i0, int c0, float value) {
 #pragma unroll
   for (int s = 0; s < 2 * TILES; s++) {
     const int limit = visible(shape, i0 + 8 * s + lane_id() / 4) - c0 - lane_id() % 4 * 2;
 #pragma unroll
-    for (int n = 0; n < 8; n++)
+    for (int n = 0; n < KEY_TILES; n++)
 #pragma unroll
       for (int e = 0; e < 2; e++)
         if (8 * n + e >= limit) x[s / 2][n][s % 2 * 2 + e] = value;
@@ -70,8 +74,8 @@ FA_DEVICE void hide(float (&x)[TILES][8][4], const shape_t &shape, int i0, int c
 
 /* S becomes P~; m and l take in the new keys, and O what its weight in the sum has become. */
 template <class T, int D, int TILES>
-FA_DEVICE void softmax(float (&x)[TILES][8][4], forward_warp<T, D> &w, float scale_log2, const shape_t &shape,
-                       int i0, int c0) {
+FA_DEVICE void softmax(float (&x)[TILES][KEY_TILES][4], forward_warp<T, D> &w, float scale_log2,
+                       const shape_t &shape, int i0, int c0) {
   typedef forward_shape<T, D> S;
   const bool partly = visible(shape, i0) < c0 + FORWARD_CHUNK; /* the first row sees the least */
   if (partly) hide(x, shape, not_ahead(i0), c0, -INFINITY);
@@ -79,7 +83,7 @@ FA_DEVICE void softmax(float (&x)[TILES][8][4], forward_warp<T, D> &w, float sca
   for (int s = 0; s < S::STATES; s++) {
     float m_new = w.m[s];
 #pragma unroll
-    for (int n = 0; n < S::N_TILES; n++) /* leaves NaN out; it comes back with the sum */
+    for (int n = 0; n < KEY_TILES; n++) /* leaves NaN out; it comes back with the sum */
       m_new = fmaxf(m_new, fmaxf(x[s / 2][n][s % 2 * 2], x[s / 2][n][s % 2 * 2 + 1]));
     m_new = fmaxf(m_new, shfl_xor_f32(m_new, 1)); /* the four lanes of a row */
     m_new = fmaxf(m_new, shfl_xor_f32(m_new, 2));
@@ -87,7 +91,7 @@ FA_DEVICE void softmax(float (&x)[TILES][8][4], forward_warp<T, D> &w, float sca
     /* With m = -inf nothing is subtracted: no key so far, or only scores of -inf, whose exponential is 0. */
     const float shift = m_new == -INFINITY ? 0 : m_new;
 #pragma unroll
-    for (int n = 0; n < S::N_TILES; n++)
+    for (int n = 0; n < KEY_TILES; n++)
 #pragma unroll
       for (int e = 0; e < 2; e++) {
         float *p = &x[s / 2][n][s % 2 * 2 + e];
@@ -107,7 +111,7 @@ FA_DEVICE void softmax(float (&x)[TILES][8][4], forward_warp<T, D> &w, float sca
 #pragma unroll
   for (int s = 0; s < S::STATES; s++) {
 #pragma unroll
-    for (int n = 0; n < S::N_TILES; n++) w.l[s] += x[s / 2][n][s % 2 * 2] + x[s / 2][n][s % 2 * 2 + 1];
+    for (int n = 0; n < KEY_TILES; n++) w.l[s] += x[s / 2][n][s % 2 * 2] + x[s / 2][n][s % 2 * 2 + 1];
 #pragma unroll
     for (int n = 0; n < S::D_TILES; n++) {
       w.o[s / 2][n][s % 2 * 2] *= w.weight[s];
@@ -115,12 +119,13 @@ FA_DEVICE void softmax(float (&x)[TILES][8][4], forward_warp<T, D> &w, float sca
     }
     w.weight[s] = 1;
   }
-  count_flop(0, S::STATES * (S::N_TILES * 8 + S::D_TILES * 2 + 4));
+  count_flop(0, S::STATES * (KEY_TILES * 8 + S::D_TILES * 2 + 4));
 }
 
-/* O += P~ V for 64 keys. */
+/* O += P~ V for a chunk of keys. */
 template <class T, int D, int TILES>
-FA_DEVICE void accumulate(forward_warp<T, D> &w, const float (&x)[TILES][8][4], const row_t<T, D> *V) {
+FA_DEVICE void accumulate(forward_warp<T, D> &w, const float (&x)[TILES][KEY_TILES][4],
+                          const row_t<T, D> *V) {
   typedef forward_shape<T, D> S;
 #pragma unroll
   for (int k = 0; k < FORWARD_CHUNK / 16; k++) {

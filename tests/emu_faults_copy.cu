@@ -35,6 +35,32 @@ KERNEL(one_too_many_pending) {
   cp_async_wait<0>();
 }
 
+/* Two may be under way, and it is the second of three that is read. */
+KERNEL(second_of_three) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  if (t >= 20) return; /* of 64 cells, each takes three */
+  for (int n = 0; n < 3; n++) {
+    if (n == 1) fault_line[0] = __LINE__ + 1;
+    cp_async_16(&s.x[3 * t + n], m.filled + 4 * t, 16);
+    cp_async_commit();
+  }
+  cp_async_wait<2>();
+  AT(1), m.filled[1024 + t] = s.x[3 * t + (WRONG ? 1 : 0)][0];
+  cp_async_wait<0>();
+}
+
+/* More groups than an epoch can be counted to. */
+KERNEL(very_many_groups) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  for (int n = 0; n < (1 << 18) - 1; n++) cp_async_commit();
+  AT(0), cp_async_16(&s.x[t], m.filled + 4 * t, 16);
+  cp_async_commit();
+  cp_async_wait<0>();
+  m.filled[1024 + t] = s.x[WRONG ? t + 32 : t][0];
+}
+
 KERNEL(never_committed) {
   SHARED_DYN(cells_t, s);
   const int t = threadIdx.x;
@@ -149,6 +175,8 @@ using namespace FA_KERNEL_NAMESPACE;
 const fault_t faults_copy[] = {
     {"copy not waited for", "E05", "cp.async", 2, 80, FAULT(not_waited_for, 64, sizeof(cells_t))},
     {"copy still pending", "E05", "cp.async", 2, 80, FAULT(one_too_many_pending, 64, sizeof(cells_t))},
+    {"the second of three copies", "E05", "cp.async", 2, 80, FAULT(second_of_three, 32, sizeof(cells_t))},
+    {"very many groups", "E08", "never written", 0, 80, FAULT(very_many_groups, 32, sizeof(cells_t))},
     {"copy never committed", "E05", "cp.async", 2, 80, FAULT(never_committed, 64, sizeof(cells_t))},
     {"one lane does not wait", "E05", "cp.async", 2, 80,
      FAULT(one_lane_waits_for_nothing, 64, sizeof(cells_t))},

@@ -214,6 +214,16 @@ KERNEL(blank_shared) {
   if (!WRONG || t != 5) s[t] = 1;
   AT(0), m.filled[t] = s[t];
 }
+/* What an earlier block left in the SM's shared memory is not there for a later one. */
+KERNEL(blank_in_later_blocks) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  const uint32_t x[4] = {1, 2, 3, 4};
+  float y[4];
+  if (!WRONG || blockIdx.x < 8) st_shared_b32x4(s + 4 * t, x);
+  AT(0), ld_shared_f32x4(y, s + 4 * t);
+  m.filled[1024 + 32 * blockIdx.x + t] = fa_float_bits(y[0]);
+}
 KERNEL(blank_global) {
   AT(0), m.filled[threadIdx.x] = (WRONG ? m.blank : m.filled)[threadIdx.x];
 }
@@ -318,6 +328,8 @@ const fault_t faults_memory[] = {
     {"addition through a null pointer", "E07", "null pointer", 1, 80,
      FAULT(added_to_null, 32, sizeof(words_t))},
     {"shared memory never written", "E08", "shared memory", 1, 80, FAULT(blank_shared, 32, sizeof(words_t))},
+    {"never written by this block", "E08", "shared memory", 1, 80,
+     FAULT_BLOCKS(blank_in_later_blocks, 12, 32, sizeof(words_t))},
     {"global memory never written", "E08", "global memory", 1, 80, FAULT(blank_global, 32, sizeof(words_t))},
     {"tail of a tile never written", "E08", "shared memory", 1, 80, FAULT(blank_tail, 32, sizeof(words_t))},
     {"copy of what was never written", "E08", "global memory", 1, 80,

@@ -165,6 +165,25 @@ KERNEL(wide_read_of_parts) {
   m.filled[t] = fa_float_bits(y[0]);
 }
 
+/* Of two warps that read, the one that read first writes: the other may not have read yet. */
+KERNEL(first_reader_writes) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  uint32_t x = 0;
+  s[t] = m.filled[t];
+  __syncthreads();
+  if (t >= 32) {
+    x = s[t];
+    bar_sync(1, 64);
+    AT(1), s[t] = x + 1;
+  } else {
+    if (WRONG) bar_arrive(1, 64);
+    AT(0), x = s[t + 32];
+    if (!WRONG) bar_arrive(1, 64);
+  }
+  m.filled[t] = x;
+}
+
 /* Neighbours of 16 bits in one word are two places. */
 KERNEL(neighbours) {
   SHARED_DYN(words_t, s);
@@ -206,6 +225,35 @@ KERNEL(warps_read_global) {
   AT(0), m.filled[t] = 5;
   if (!WRONG) __syncthreads();
   AT(1), m.filled[512 + t] = m.filled[63 - t];
+}
+
+/* As first_reader_writes; here the writer has also read last. */
+KERNEL(last_reader_writes_global) {
+  const int t = threadIdx.x;
+  uint32_t x = 0;
+  if (t < 32) {
+    bar_sync(1, 64);
+    x = m.filled[t];
+    AT(1), m.filled[t] = x + 1;
+  } else {
+    if (WRONG) bar_arrive(1, 64);
+    AT(0), x = m.filled[t - 32];
+    if (!WRONG) bar_arrive(1, 64);
+  }
+  m.filled[512 + t] = x;
+}
+
+/* One block reads what another writes, after all of its own warps have read it too. */
+KERNEL(block_writes_what_another_read) {
+  const int t = threadIdx.x;
+  uint32_t x = 0;
+  if (blockIdx.x == 0)
+    AT(0), x = m.filled[WRONG ? 7 : 8];
+  else
+    x = m.filled[7];
+  m.filled[512 + blockIdx.x * 128 + t] = x;
+  __syncthreads();
+  if (blockIdx.x == 1 && t == 0) AT(1), m.filled[7] = 5;
 }
 
 KERNEL(lane_writes_global) {
@@ -262,11 +310,16 @@ const fault_t faults_race[] = {
     {"wide accesses", "E04 E08", "shared memory", 2, 80, FAULT(wide_store_and_read, 64, sizeof(cells_t))},
     {"a word of a wide store", "E04", "shared memory", 2, 80, FAULT(part_of_wide_store, 64, sizeof(cells_t))},
     {"a wide load of words", "E04", "shared memory", 2, 80, FAULT(wide_read_of_parts, 64, sizeof(cells_t))},
+    {"the first reader writes", "E04", "shared memory", 2, 80,
+     FAULT(first_reader_writes, 64, sizeof(words_t))},
     {"two 16-bit elements", "E04 E08", "shared memory", 1, 80, FAULT(neighbours, 64, sizeof(words_t))},
     {"blocks write the same", "E04", "global memory", 1, 80, FAULT_BLOCKS(blocks_write, 5, 32, 0)},
     {"a block reads another's", "E04", "global memory", 2, 80, FAULT_BLOCKS(blocks_read, 5, 32, 0)},
     {"a word of a wide load", "E04", "global memory", 2, 80, FAULT(part_of_wide_read, 64, 0)},
     {"no barrier in global memory", "E04", "global memory", 2, 80, FAULT(warps_read_global, 64, 0)},
+    {"the last reader writes", "E04", "global memory", 2, 80, FAULT(last_reader_writes_global, 64, 0)},
+    {"a block writes, another read", "E04", "global memory", 2, 80,
+     FAULT_BLOCKS(block_writes_what_another_read, 2, 128, 0)},
     {"a lane writes global memory", "E04", "global memory", 2, 80, FAULT(lane_writes_global, 32, 0)},
     {"all read, one adds", "E04", "global memory", 2, 80, FAULT(all_read_one_adds, 32, 0)},
     {"a sum without atomics", "E04", "global memory", 1, 80, FAULT_BLOCKS(sum_of_blocks, 5, 32, 0)},

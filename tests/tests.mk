@@ -10,8 +10,10 @@ TEST_UNITS := tests/check_common.c $(wildcard tests/unit_*.c)
 TEST_STAGES := tests/check_stage.c tests/jobs.c tests/run_case.c $(wildcard tests/cases*.c tests/suite_*.c)
 TEST_ONLY := $(wildcard tests/only_*.c)
 
-# A file tests/only_NAME.c holds what only stage NAME has; the others are linked with only_none.c.
+# A file tests/only_NAME.c holds what only stage NAME has; the others are linked with only_none.c. tests/only_NAME.cu, where
+# there is one, lets it call that stage's device functions: as the emulator's compiler makes them, no kernel around.
 only_source = $(firstword $(wildcard tests/only_$(1).c) tests/only_none.c)
+only_functions = $(patsubst %,$(BUILD)/obj/%.emu.o,$(wildcard tests/only_$(1).cu))
 
 # The emulator's: vectors and faults. Of their kernels, nvcc builds those of the vectors, for record_golden alone.
 TEST_EMU := tests/check_emu.c tests/emu_check.c tests/emu_findings.c tests/emu_orders.c tests/emu_launches.c
@@ -46,7 +48,7 @@ $(BUILD)/tests/check_emu: $(call objects,$(TEST_RUNNER) $(TEST_EMU) $(EMU_VECTOR
 	$(test_link)
 define check_rule
 $(BUILD)/tests/check_$(1): $(call objects,$(TEST_RUNNER) $(TEST_STAGES) $(call only_source,$(1))) \
-		$(COMMON_OBJECTS) $(call stage_objects,$(1)) $(BUILD)/registry_$(1).o
+		$(COMMON_OBJECTS) $(call stage_objects,$(1)) $(call only_functions,$(1)) $(BUILD)/registry_$(1).o
 	$$(test_link)
 endef
 $(foreach s,$(STAGES),$(eval $(call check_rule,$(s))))

@@ -21,15 +21,17 @@ enum {
 };
 
 /* --- who did what: one 64-bit record ---------------------------------------------------------------
- * Shared memory keeps one for the last write and three for reads of each 2 bytes, global memory one write and
- * two reads. 2 bytes, so that neighbouring 16-bit stores are no race. Most accesses are of 16 bytes: as long as those
- * of a granule have the same history it is kept once, which saves time, and room in the caches even more. */
+ * Both memories keep one for the last write of each 2 bytes and three for reads. Reads by more warps than that share
+ * a record: of those, the emulator may miss one that is not ordered with a later write, but never one by another block.
+ * 2 bytes, so that neighbouring 16-bit stores are no race. Most accesses are of 16 bytes: as long as those
+ * of a granule have the same history it is kept once, which saves time, and room in the caches even more; in shared
+ * memory, that of 4 bytes likewise. */
 struct record_t {
   /* atomic: of a write, that it was; of a read, that several lanes of the agent read in this epoch, so that none of them
    * may write. */
   uint64_t block : 20, agent : 6, lane : 5, atomic : 1, epoch : 18, place : 14;
 };
-enum { GRANULE = 8 }; /* times 2 bytes */
+enum { GRANULE = 16 }; /* bytes */
 /* The block is stored plus one: an all-zero record is "nobody". Both counters stop at their largest value. */
 enum { BLOCK_LIMIT = (1 << 20) - 2, EPOCH_LIMIT = (1 << 18) - 1 };
 
@@ -96,6 +98,8 @@ struct shadow_t {
   record_t write, read[READS];
 };
 
+enum part_t : uint8_t { HALVES = 1, WORDS = 2, WHOLE = 4 }; /* parts of a granule, of 2 ^ part bytes */
+
 struct block_t {
   worker_t *worker;
   int64_t index;
@@ -104,8 +108,8 @@ struct block_t {
   char *shared;
   size_t shared_bytes;
   shadow_t *shadow; /* one per granule of shared memory, where its bytes have one history */
-  shadow_t *half;   /* else one per 2 bytes */
-  bool *split;      /* per granule: look at `half` */
+  shadow_t *part;   /* else one per 4 or 2 bytes; room for 8 to a granule */
+  part_t *split;    /* per granule */
   barrier_t barrier[BARRIERS];
   warp_t warp[MAX_WARPS];
   thread_t *thread;
@@ -181,7 +185,7 @@ static inline void emu_make_ready(warp_t *w, uint32_t lanes) {
 /* A moment of a seeded order: of the copies that one lane has under way, some land. */
 void emu_land_some(warp_t *w);
 
-/* --- happens-before and bounds: race.cpp ------------------------------------------------------------ */
+/* --- happens-before and bounds: race.cpp, shadow_shared.cpp, shadow_global.cpp --------------------- */
 uint32_t emu_place_id(emu_place_t place);
 /* For loads, stores and copies: the address behind the call of the emulator, with the calls that led there. */
 struct emu_known_place_t {
@@ -217,8 +221,9 @@ void emu_new_epoch(warp_t *w);
 void emu_land_copies(warp_t *w); /* clock of the warp's cp.async unit: the least of its lanes */
 
 /* --- global memory: memory.cpp ---------------------------------------------------------------------- */
+enum { GLOBAL_READS = 3 }; /* the last; the last of another warp before it; the last of another block */
 struct global_shadow_t {
-  record_t write, read[2];
+  record_t write, read[GLOBAL_READS];
 };
 struct allocation_t {
   char *base;

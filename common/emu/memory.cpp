@@ -27,13 +27,13 @@ static void *reserve(size_t bytes) {
 }
 
 static size_t granules(const allocation_t *a) {
-  return a->bytes / (2 * GRANULE) + 1;
+  return a->bytes / GRANULE + 1;
 }
 
 static void release(allocation_t *a) {
   const size_t n = granules(a);
   if (a->shadow) munmap(a->shadow, n * sizeof *a->shadow);
-  if (a->half) munmap(a->half, n * GRANULE * sizeof *a->half);
+  if (a->half) munmap(a->half, n * (GRANULE / 2) * sizeof *a->half);
   if (a->split) munmap(a->split, n);
   if (a->written) munmap(a->written, n);
   free(a);
@@ -50,7 +50,7 @@ void *emu_alloc(size_t bytes) {
   a->bytes = bytes;
   const size_t n = granules(a);
   a->shadow = (global_shadow_t *)reserve(n * sizeof *a->shadow);
-  a->half = (global_shadow_t *)reserve(n * GRANULE * sizeof *a->half);
+  a->half = (global_shadow_t *)reserve(n * (GRANULE / 2) * sizeof *a->half);
   a->split = (uint8_t *)reserve(n);
   a->written = (uint8_t *)reserve(n);
   if (!a->shadow || !a->half || !a->split || !a->written) {

@@ -258,18 +258,18 @@ static void deadlock(worker_t *w) {
 
 /* --- blocks on SMs ---------------------------------------------------------------------------------- */
 
-enum { GRANULES = SHARED_MAX / 2 / GRANULE };
+enum { GRANULES = SHARED_MAX / GRANULE };
 
 static bool start_block(worker_t *w, block_t *b, int64_t index) {
   launch_t *l = w->launch;
   char *shared = w->arena + (size_t)(b - w->block) * SHARED_STRIDE;
   thread_t *threads = b->thread;
   if (!b->shadow) b->shadow = (shadow_t *)malloc(GRANULES * sizeof *b->shadow);
-  if (!b->half) b->half = (shadow_t *)malloc(GRANULES * GRANULE * sizeof *b->half);
-  if (!b->split) b->split = (bool *)malloc(GRANULES * sizeof *b->split);
+  if (!b->part) b->part = (shadow_t *)malloc(GRANULES * (GRANULE / 2) * sizeof *b->part);
+  if (!b->split) b->split = (part_t *)malloc(GRANULES * sizeof *b->split);
   if (!threads) threads = (thread_t *)calloc(MAX_WARPS * WARP, sizeof *threads);
   b->thread = threads;
-  if (!b->shadow || !b->half || !b->split || !threads) return false;
+  if (!b->shadow || !b->part || !b->split || !threads) return false;
   b->worker = w;
   b->index = index;
   b->threads = b->live = l->threads;
@@ -278,9 +278,9 @@ static bool start_block(worker_t *w, block_t *b, int64_t index) {
   b->shared = shared;
   b->shared_bytes = l->shared_bytes;
   memset(b->barrier, 0, sizeof b->barrier);
-  const size_t granules = (l->shared_bytes + 2 * GRANULE - 1) / (2 * GRANULE);
+  const size_t granules = (l->shared_bytes + GRANULE - 1) / GRANULE;
   memset(b->shadow, 0, granules * sizeof *b->shadow);
-  memset(b->split, 0, granules * sizeof *b->split);
+  memset(b->split, WHOLE, granules);
   memset(shared, 0xff, l->shared_bytes); /* NaN in every floating type */
   for (int k = 0; k < b->warps; k++) {
     warp_t *warp = &b->warp[k];
