@@ -180,7 +180,7 @@ static void count(const fa_problem_t *p, fa_pass_t pass) {
                       + 2 * pairs + pairs + kv * d + pairs + q * d); /* dS from P, dP; dQ; dK */
     c.hbm_written = f * (2 * pairs + kv * dv + pairs + pairs + q * d + kv * d); /* S, P, dV, dP, dS, dQ, dK */
     c.matmul_flop = 2 * pairs * (3 * d + 2 * dv);
-    c.other_flop = 6 * pairs; /* scale, subtract; D (2); subtract, multiply */
+    c.other_flop = 8 * pairs; /* scale, subtract, add, divide; D (2); subtract, multiply */
   }
   c.exp = pairs;
   fa_count_add(&c);

@@ -12,11 +12,12 @@
 typedef struct blocks {
   float *Q, *O, *K, *V, *S, *m, *l;
   int64_t *visible;
-  int64_t d, dv, dv_padded;
-  bool finite; /* all of V_j is */
+  int64_t rows, d, dv, dv_padded; /* rows: those that exist */
+  bool finite;                    /* all of V_j is */
 } blocks_t;
 
-static blocks_t carve(const fa_problem_t *p, const fa_fast_forward_map_t *at, float *x) {
+static blocks_t carve(const fa_problem_t *p, const fa_fast_rows_t *w, const fa_fast_forward_map_t *at,
+                      float *x) {
   return (blocks_t){.Q = x + at->Q,
                     .O = x + at->O,
                     .K = x + at->K,
@@ -25,6 +26,7 @@ static blocks_t carve(const fa_problem_t *p, const fa_fast_forward_map_t *at, fl
                     .m = x + at->m,
                     .l = x + at->l,
                     .visible = (int64_t *)(void *)(x + at->visible),
+                    .rows = w->count,
                     .d = p->head_dim,
                     .dv = p->head_dim_v,
                     .dv_padded = fa_fast_up(p->head_dim_v, FA_FAST_PAD)};
@@ -102,6 +104,14 @@ static vec online_softmax(float *S, int64_t n, float *m, float *l, bool *rose) {
   return alpha;
 }
 
+/* How many of the first `rows` lanes had seen something that is now worth less. */
+static int rescaled(vec m_old, vec m_now, int64_t rows) {
+  ivec x = (m_old > splat(-INFINITY)) & (m_now > m_old);
+  int n = 0;
+  for (int a = 0; a < LANES && a < rows; a++) n += x[a] != 0;
+  return n;
+}
+
 static void rescale(float *O, int64_t dv, vec alpha) {
   for (int64_t c = 0; c < dv; c++) store(O + c * PANEL, load(O + c * PANEL) * alpha);
 }
@@ -136,10 +146,12 @@ static void panel_step(const blocks_t *x, int vectors, int64_t first, int64_t be
     int64_t at = v * LANES;
     if (masked) mask(x->S + at, n, seen(visible + at, begin, n));
     bool rose;
+    vec m_old = load(x->m + first + at);
     vec alpha = online_softmax(x->S + at, n, x->m + first + at, x->l + first + at, &rose);
     if (begin > 0 && rose) {
       rescale(O + at, x->dv, alpha);
-      count->rescales += LANES;
+      count->rescales += rescaled(m_old, load(x->m + first + at), x->rows - first - at);
+      count->other_flop += (double)(LANES * x->dv);
     }
   }
   if (!masked || x->finite)
@@ -174,7 +186,7 @@ static void store_O(const fa_problem_t *p, const fa_fast_rows_t *w, const blocks
 
 void FA_SIMD(fa_fast_forward)(const fa_problem_t *p, const fa_fast_rows_t *w, const fa_fast_forward_map_t *at,
                               float *buffers, fa_count_t *count) {
-  blocks_t x = carve(p, at, buffers);
+  blocks_t x = carve(p, w, at, buffers);
   int64_t lanes = fa_fast_up(w->count, LANES), most = 0;
   load_Q(p, w, &x, lanes);
   for (int64_t r = 0; r < lanes; r++) most = x.visible[r] > most ? x.visible[r] : most;
@@ -192,6 +204,6 @@ void FA_SIMD(fa_fast_forward)(const fa_problem_t *p, const fa_fast_rows_t *w, co
   store_O(p, w, &x, lanes);
   count->hbm_read += 4 * (double)(w->count * x.d);
   count->hbm_written += 4 * (double)(w->count * (x.dv + 1));
-  count->other_flop += (double)(w->count * (x.d + x.dv)) + count->rescales * (double)x.dv;
+  count->other_flop += (double)(w->count * (x.d + x.dv));
   count->exp += (double)w->count;
 }

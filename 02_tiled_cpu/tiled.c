@@ -32,8 +32,9 @@ static void softmax_block(fa_tiles_t *t, int64_t rows, int64_t dv, int64_t Bc, f
       float kept = expf(t->m[r] - m); /* 0 for the first block: O and l are 0 then */
       t->l[r] *= kept;
       for (int64_t k = 0; k < dv; k++) O[k] *= kept;
+      count->rescales += t->m[r] > -INFINITY;
+      count->other_flop += (double)dv;
       t->m[r] = m;
-      count->rescales++;
     }
     for (int64_t c = 0; c < t->visible[r]; c++) t->l[r] += S[c] = expf(S[c] - shift);
     /* END SOLUTION */

@@ -65,6 +65,7 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
         fa_worked_row_t state = {-INFINITY, 0, (float *)p->o.data + fa_row(&p->o, b, h, i)};
         for (int64_t c = 0; c < p->head_dim_v; c++) state.O[c] = 0;
         fa_worked_block(p, b, h, i, 0, n / 2, S, &state);
+        float m1 = state.m;
         fa_worked_block(p, b, h, i, n / 2, n, S, &state);
         bool empty = state.l == 0; /* no key, or nothing but -inf */
         p->lse[(b * p->heads_q + h) * p->seq_q + i] = empty ? -INFINITY : state.m + logf(state.l);
@@ -74,7 +75,7 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
                             .matmul_flop = 2 * pairs * (d + dv),
                             .other_flop = 5 * pairs + 2 * dv,
                             .exp = pairs + 2,
-                            .rescales = 1};
+                            .rescales = m1 > -INFINITY && state.m > m1};
         fa_count_add(&count);
       }
   return FA_OK;

@@ -84,13 +84,14 @@ static __global__ void __launch_bounds__(PAPER_THREADS, 1)
 
       if (lane == 0 && i0 + row < s.queries) {
         const int i = i0 + row;
+        const float m_old = m[i];
         /* BEGIN SOLUTION */
         /* STUB: const float m_new = m_block, l_new = l_block; */
         /* STUB: sram.keep[row] = 0; */
         /* STUB: sram.add[row] = 1; */
-        const float m_new = fmaxf(m[i], m_block);
+        const float m_new = fmaxf(m_old, m_block);
         /* While m is -inf, l is 0, or NaN, which must not be lost. */
-        const float old_part = m[i] == -INFINITY ? l[i] : expf(m[i] - m_new) * l[i];
+        const float old_part = m_old == -INFINITY ? l[i] : expf(m_old - m_new) * l[i];
         const float scale_new = m_block == -INFINITY ? 0 : expf(m_block - m_new);
         const float l_new = old_part + scale_new * l_block;
         sram.keep[row] =
@@ -98,6 +99,7 @@ static __global__ void __launch_bounds__(PAPER_THREADS, 1)
         sram.add[row] = l_new == 0 ? 0 : scale_new / l_new;
         /* END SOLUTION */
         count_exp(2);
+        count_rescale(true, m_old, m_new);
         if (last) {
           lse[i] = l_new == 0 ? -INFINITY : m_new + logf(l_new);
         } else {
@@ -123,7 +125,6 @@ static __global__ void __launch_bounds__(PAPER_THREADS, 1)
             O[(int64_t)i * D + column] = O_new;
         }
       count_flop(0, 3 * Br * D / PAPER_THREADS);
-      if (lane == 0) count_rescales(1, 0);
     }
   }
 }

@@ -103,6 +103,8 @@ FA_DEVICE void softmax(float (&x)[TILES][KEY_TILES][4], forward_warp<T, D> &w, f
     w.weight[s] *= kept;
     w.l[s] *= kept;
     /* END SOLUTION */
+    count_rescale(lane_id() % 4 == 0 && i0 + 8 * s + lane_id() / 4 < shape.queries, w.m[s] * scale_log2,
+                  m_new * scale_log2);
     w.m[s] = m_new;
   }
   if (partly) hide(x, shape, not_ahead(i0), c0, 0); /* with scale 0, -inf has become NaN */
@@ -118,7 +120,6 @@ FA_DEVICE void softmax(float (&x)[TILES][KEY_TILES][4], forward_warp<T, D> &w, f
     w.weight[s] = 1;
   }
   count_flop(0, S::STATES * (KEY_TILES * 8 + S::D_TILES * 2 + 4));
-  if (lane_id() == 0) count_rescales(S::ROWS, 0);
 }
 
 /* O += P~ V for a chunk of keys. */

@@ -13,7 +13,7 @@ extern "C" {
 typedef struct fa_verdict {
   int array; /* FA_O, FA_LSE, FA_DQ, FA_DK, FA_DV (tensors.h) */
   bool ok;
-  double error, yardstick, limit; /* largest absolute errors; error is NaN if a class differed */
+  double error, yardstick, limit; /* largest absolute errors; error is infinite if a class differed */
   int64_t worst[4];               /* batch, head, row, column of the largest error */
   double ours, right;             /* there */
   char how[160];                  /* empty, or what probably happened */

@@ -3,7 +3,11 @@
  * A CPU step counts at block level: each helper that brings a block from main memory into the block
  * buffers, or multiplies two blocks, adds its share to a local fa_count_t, and a finished unit of work
  * hands it in with fa_count_add. (The emulator counts every single access.) "HBM" on a CPU is main
- * memory, and what the step holds in its small block buffers plays the part of SRAM. */
+ * memory, and what the step holds in its small block buffers plays the part of SRAM.
+ *
+ * A row of O is rescaled when a block of keys raises its running maximum from a finite m_old to m_new: what was summed up
+ * so far really is multiplied by exp(m_old - m_new) < 1. The first block does not rescale, for there is nothing yet, nor
+ * is a row counted that only fills up a tile, or that was multiplied by 1. The FLOP, on the other hand, are those done. */
 #ifndef FA_COUNT_H
 #define FA_COUNT_H
 
@@ -18,7 +22,7 @@ typedef struct fa_count {
   double matmul_flop;           /* 2 per multiply-add inside a matrix product */
   double other_flop;            /* all other additions, multiplications, maxima, divisions */
   double exp;                   /* exponentials (and logarithms) */
-  double rescales;              /* rows of O multiplied because the running maximum rose */
+  double rescales; /* rows of O whose running maximum rose, at a later block of keys than their first */
   /* The emulator also sees these; they stay 0 on a CPU. */
   double exp_polynomial;          /* exponentials computed without the special unit */
   double rescales_skipped;        /* rows whose maximum rose too little to bother */

@@ -17,15 +17,6 @@ static void print_help(void) {
 
 /* --- the ladder ------------------------------------------------------------------------------------ */
 
-static double worst_part(const fa_comparison_t *c) {
-  double worst = 0;
-  for (int i = 0; i < c->count; i++) {
-    double part = c->tensor[i].error == 0 ? 0 : c->tensor[i].error / c->tensor[i].limit;
-    if (!(part <= worst)) worst = part;
-  }
-  return worst;
-}
-
 static double both_seconds(const fa_report_t *r) {
   return r->timing[FA_FORWARD].median + r->timing[FA_BACKWARD].median;
 }
@@ -61,7 +52,7 @@ static void print_rung(const fa_rung_t *rung) {
       }
     return;
   }
-  printf("  %-22s %-9s %8.1f%%", name, device, 100 * worst_part(&r->comparison));
+  printf("  %-22s %-9s %8.1f%%", name, device, 100 * fa_report_worst_part(&r->comparison));
   if (rung->emulated)
     printf(" %10s", "-");
   else

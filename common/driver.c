@@ -58,8 +58,7 @@ static fa_status_t work(fa_run_t *run, fa_reason_t *why) {
 static fa_status_t run_all(fa_run_t *run, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   if (o->model)
-    return fa_say(why, FA_REFUSED, "the bottleneck model covers GPU stages; %s has none: leave --model out",
-                  run->stage->name);
+    return fa_say(why, FA_REFUSED, "the bottleneck model comes with a later stage: leave --model out");
   fa_status_t status = o->save ? fa_files_folder(o, why) : FA_OK;
   if (!status) status = fa_setup(run, why);
   if (status) return status;

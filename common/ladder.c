@@ -51,8 +51,7 @@ static fa_status_t one_pass(fa_tensors_t *t, fa_report_t *r, fa_pass_t pass, fa_
   if (!status) status = t->machine->sync(why);
   r->timing[pass] = (fa_timing_t){seconds, seconds, seconds, 1, 0};
   r->timed[pass] = timed && !status;
-  r->count[pass] = fa_count_total();
-  r->counted[pass] = r->count[pass].hbm_read > 0 || r->count[pass].matmul_flop > 0;
+  fa_report_take_count(r, pass);
   return status;
 }
 

@@ -5,7 +5,6 @@
 
 static const int64_t head_dims[] = {32, 40, 64, 80, 96, 128, 160, 192, 256};
 enum { HEAD_DIMS = sizeof head_dims / sizeof *head_dims };
-static const char *const pass_names[FA_PASSES] = {"forward", "backward"};
 
 static fa_problem_t probe(fa_dtype_t dtype, int64_t head_dim) {
   fa_problem_t p = {.batch = 1, .heads_q = 4, .heads_kv = 4, .seq_q = 256, .seq_k = 256};
@@ -88,7 +87,7 @@ static void list_device(const fa_stage_t *stage, const fa_step_t *step, fa_devic
   }
   fprintf(out, "    %s, %s\n", fa_device_name(device), machine);
   for (int pass = 0; pass < FA_PASSES; pass++) {
-    fprintf(out, "      %-9s", pass_names[pass]);
+    fprintf(out, "      %-9s", fa_pass_name((fa_pass_t)pass));
     if (!list_types(stage, step, (fa_pass_t)pass, device, out)) fputs("none", out);
     fputc('\n', out);
   }
@@ -124,8 +123,8 @@ void fa_list_csv(const fa_stage_t *stage, FILE *out) {
         fa_problem_t p = probe((fa_dtype_t)type, head_dim);
         if (supported(stage, s, &p, (fa_pass_t)pass, (fa_device_t)d))
           fprintf(out, "%s,%s,%d,%s,%s,%s,%lld\n", stage->name, s->name, s->main,
-                  fa_device_name((fa_device_t)d), pass_names[pass], fa_dtype_name((fa_dtype_t)type),
-                  (long long)head_dim);
+                  fa_device_name((fa_device_t)d), fa_pass_name((fa_pass_t)pass),
+                  fa_dtype_name((fa_dtype_t)type), (long long)head_dim);
       }
     }
 }

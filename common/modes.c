@@ -17,12 +17,11 @@
 static fa_status_t run_pass(fa_run_t *run, fa_pass_t pass, fa_reason_t *why) {
   fa_tensors_t *t = &run->tensors;
   fa_count_reset();
+  run->report.requests = run->machine->kind == FA_EMU && run->options->count;
   if (run->machine->kind == FA_EMU) fa_emu_count_requests(run->options->count);
   fa_status_t status = fa_stage_run(run->stage, run->step, &t->dev, pass, run->machine->kind, why);
   if (!status) status = t->machine->sync(why);
-  fa_count_t *c = &run->report.count[pass];
-  *c = fa_count_total();
-  run->report.counted[pass] = c->hbm_read > 0 || c->matmul_flop > 0;
+  fa_report_take_count(&run->report, pass);
   return status;
 }
 

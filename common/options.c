@@ -63,7 +63,7 @@ static const option_t options[] = {
     {"bench", NULL, "time it, after a check", FLAG, AT(bench), 0, 0, STAGE},
     {"count", NULL, "bytes and operations counted in one run, beside the papers' formulas", FLAG, AT(count),
      0, 0, STAGE},
-    {"model", NULL, "predict the time from counts", FLAG, AT(model), 0, 0, STAGE},
+    {"model", NULL, "predict the time from counts (comes with a later stage)", FLAG, AT(model), 0, 0, STAGE},
 
     {"Output", NULL, NULL, FLAG, 0, 0, 0, BOTH},
     {"save", "DIR", "write o.npy, lse.npy and, with --backward, dq.npy, dk.npy, dv.npy", TEXT, AT(save), 0, 0,

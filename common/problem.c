@@ -25,6 +25,11 @@ const char *fa_device_name(fa_device_t d) {
   return (unsigned)d < FA_DEVICES ? names[d] : "?";
 }
 
+const char *fa_pass_name(fa_pass_t pass) {
+  static const char *const names[FA_PASSES] = {"forward", "backward"};
+  return (unsigned)pass < FA_PASSES ? names[pass] : "?";
+}
+
 size_t fa_dtype_size(fa_dtype_t t) {
   static const size_t sizes[FA_DTYPES] = {4, 2, 2, 1};
   return (unsigned)t < FA_DTYPES ? sizes[t] : 0;

@@ -127,7 +127,8 @@ static void check_columns(writer_t *w, const fa_report_t *r) {
 }
 
 static void pass_columns(writer_t *w, const fa_report_t *r, fa_pass_t pass) {
-  bool timed = r->timed[pass], counted = r->counted[pass];
+  bool timed = r->timed[pass], counted = r->counted[pass], emulated = counted && r->device == FA_EMU;
+  bool requests = emulated && r->requests;
   const fa_timing_t *t = &r->timing[pass];
   const fa_count_t *c = &r->count[pass];
   const struct {
@@ -148,10 +149,18 @@ static void pass_columns(writer_t *w, const fa_report_t *r, fa_pass_t pass) {
                  {"matmul_flop", counted, c->matmul_flop},
                  {"other_flop", counted, c->other_flop},
                  {"exponentials", counted, c->exp},
-                 {"rescales", counted, c->rescales}};
+                 {"rescales", counted, c->rescales},
+                 {"exponentials_polynomial", emulated, c->exp_polynomial},
+                 {"rescales_skipped", emulated, c->rescales_skipped},
+                 {"sectors", requests, c->sectors},
+                 {"sectors_least", requests, c->sectors_least},
+                 {"shared_bytes", emulated, c->shared_bytes},
+                 {"shared_passes", requests, c->shared_waves},
+                 {"bank_conflicts", requests, c->conflicts},
+                 {"barriers", emulated, c->barriers}};
   for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
     char name[64];
-    snprintf(name, sizeof name, "%s_%s", pass == FA_FORWARD ? "forward" : "backward", columns[i].name);
+    snprintf(name, sizeof name, "%s_%s", fa_pass_name(pass), columns[i].name);
     real(w, name, columns[i].present, columns[i].value);
   }
 }

@@ -1,5 +1,6 @@
 /* report.c - a run as text: one header line, a table for each thing that was done, and a last line. */
 #include "report.h"
+#include "device.h"
 #include "formulas.h"
 
 #include <math.h>
@@ -7,8 +8,6 @@
 
 /* A step that does not tell its block size is put beside the formula for this one. */
 #define USUAL_BLOCK_Q 64
-
-static const char *const pass_names[FA_PASSES] = {"forward", "backward"};
 
 void fa_report_header(const fa_report_t *r, FILE *out) {
   const fa_problem_t *p = r->shape;
@@ -31,9 +30,15 @@ void fa_report_header(const fa_report_t *r, FILE *out) {
 
 /* --- check ----------------------------------------------------------------------------------------- */
 
-/* Error as a part of what is allowed; NaN and infinity where they are the error. */
+/* Error as a part of what is allowed; infinite where the error is. */
 static double part_of_limit(const fa_verdict_t *v) {
   return v->error == 0 ? 0 : v->error / v->limit;
+}
+
+double fa_report_worst_part(const fa_comparison_t *c) {
+  double worst = 0;
+  for (int i = 0; i < c->count; i++) worst = fmax(worst, part_of_limit(&c->tensor[i]));
+  return worst;
 }
 
 void fa_report_check(const fa_report_t *r, FILE *out) {
@@ -64,11 +69,18 @@ void fa_report_check(const fa_report_t *r, FILE *out) {
 
 /* --- count ----------------------------------------------------------------------------------------- */
 
+void fa_report_take_count(fa_report_t *r, fa_pass_t pass) {
+  fa_count_t *c = &r->count[pass];
+  *c = fa_count_total();
+  r->counted[pass] =
+      (c->hbm_read > 0 || c->matmul_flop > 0) && (r->device != FA_EMU || fa_emu_counts_bytes());
+}
+
 static void count_pass(const fa_report_t *r, fa_pass_t pass, FILE *out) {
   const fa_problem_t *p = r->shape;
   const fa_count_t *c = &r->count[pass];
   double MB = 1e6, GF = 1e9;
-  fprintf(out, "\ncounted in one %s run (not time; HBM on a CPU is main memory)\n", pass_names[pass]);
+  fprintf(out, "\ncounted in one %s run (not time; HBM on a CPU is main memory)\n", fa_pass_name(pass));
   fprintf(out, "  HBM read         %14.3f MB\n", c->hbm_read / MB);
   fprintf(out, "  HBM written      %14.3f MB\n", c->hbm_written / MB);
   fprintf(out, "  HBM both         %14.3f MB\n", (c->hbm_read + c->hbm_written) / MB);
@@ -163,8 +175,8 @@ void fa_report_bench(const fa_report_t *r, FILE *out) {
     if (!r->timed[pass]) continue;
     const fa_timing_t *t = &r->timing[pass];
     double rate = fa_report_rate(r, (fa_pass_t)pass), counted = fa_report_counted_rate(r, (fa_pass_t)pass);
-    fprintf(out, "  %-8s %12.4f %12.4f %12.4f %8d %10.2f", pass_names[pass], 1e3 * t->median, 1e3 * t->min,
-            1e3 * t->max, t->repeats, rate / 1e9);
+    fprintf(out, "  %-8s %12.4f %12.4f %12.4f %8d %10.2f", fa_pass_name((fa_pass_t)pass), 1e3 * t->median,
+            1e3 * t->min, 1e3 * t->max, t->repeats, rate / 1e9);
     if (counted > 0)
       fprintf(out, " %12.2f", counted / 1e9);
     else
@@ -195,7 +207,6 @@ void fa_report_bench(const fa_report_t *r, FILE *out) {
 /* --- last line ------------------------------------------------------------------------------------- */
 
 static void last_check(const fa_report_t *r, FILE *out) {
-  double worst = 0;
   const char *separator = "";
   for (int i = 0; i < r->comparison.count; i++) {
     const fa_verdict_t *v = &r->comparison.tensor[i];
@@ -203,10 +214,9 @@ static void last_check(const fa_report_t *r, FILE *out) {
       fprintf(out, "%s%s", separator, fa_array_name(v->array));
       separator = ", ";
     }
-    worst = fmax(worst, part_of_limit(v));
   }
   if (r->comparison.ok)
-    fprintf(out, " right (error at most %.1f%% of the limit)", 100 * worst);
+    fprintf(out, " right (error at most %.1f%% of the limit)", 100 * fa_report_worst_part(&r->comparison));
   else
     fprintf(out, " wrong");
 }
@@ -225,7 +235,7 @@ void fa_report_last(const fa_report_t *r, FILE *out) {
     if (!r->timed[pass]) continue;
     const fa_timing_t *t = &r->timing[pass];
     double rate = fa_report_rate(r, (fa_pass_t)pass);
-    fprintf(out, "; %s %.4g ms, %.4g GFLOP/s", pass_names[pass], 1e3 * t->median, rate / 1e9);
+    fprintf(out, "; %s %.4g ms, %.4g GFLOP/s", fa_pass_name((fa_pass_t)pass), 1e3 * t->median, rate / 1e9);
     if (t->fma_peak > 0)
       fprintf(out, ", %.1f%% of FMA peak", 100 * fa_report_part_of_peak(r, (fa_pass_t)pass));
   }

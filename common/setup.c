@@ -115,6 +115,11 @@ fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why) {
   if (!status) r->shape = &run->shape;
   if (!status && o->kv_len) status = read_kv_len(run, why);
   if (!status) status = fa_choose(run, why);
+  if (!status && o->count && run->machine->kind == FA_EMU && !fa_emu_counts_bytes())
+    return fa_say(
+        why, FA_REFUSED,
+        "EMU_RACES=0 leaves out the checks of memory accesses, which count the bytes: leave it out, or "
+        "--count");
   if (status) return status;
   r->step = run->step;
   r->device = run->machine->kind;

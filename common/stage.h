@@ -62,6 +62,7 @@ fa_status_t fa_say(fa_reason_t *why, fa_status_t status, const char *format, ...
 
 const char *fa_dtype_name(fa_dtype_t t);   /* "fp32", "fp16", "bf16", "e4m3" */
 const char *fa_device_name(fa_device_t d); /* "cpu", "gpu", "emu" */
+const char *fa_pass_name(fa_pass_t pass);  /* "forward", "backward" */
 size_t fa_dtype_size(fa_dtype_t t);        /* bytes */
 
 /* Is the problem one that means something? FA_OK or FA_INVALID. With need_data, every pointer that

@@ -11,6 +11,7 @@ holds "--quiet prints one line" [ "$(wc -l <"$tmp/out")" -eq 1 ]
 ok "PASS" $narrow --backward --save "$tmp/narrow"
 holds "gradients are saved" [ -s "$tmp/narrow/dk.npy" ]
 ok "PASS" --device "$device" --dtype fp16 --load "$tmp/narrow/o.npy" "$tmp/narrow/o.npy" "$tmp/narrow/o.npy"
+refuses 3 "model comes with a later stage" $narrow --model
 refuses 3 "not in fp32" $narrow --dtype fp32
 refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim 16
 refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim-v 64
@@ -24,6 +25,26 @@ if [ "$device" = emu ]; then
     run=$program_run
   done
   program_run=$run
+  seen() { # NAME...: those counts are there, and no other that only the emulator has
+    for name in shared_bytes barriers sectors sectors_least shared_passes bank_conflicts; do
+      case " $* " in
+      *" $name "*) grep -Eq "\"forward_$name\": [0-9.e+]+,?\$" "$tmp/seen.json" || return 1 ;;
+      *) grep -Eq "\"forward_$name\": null,?\$" "$tmp/seen.json" || return 1 ;;
+      esac
+    done
+    ! grep -q '"forward_shared_bytes": 0,' "$tmp/seen.json"
+  }
+  ok "^DONE" $narrow --count --json "$tmp/seen.json"
+  sectors=$(sed -n 's/^ *32-byte sectors *\([0-9]*\) .*/\1/p' "$tmp/out")
+  holds "JSON has the emulator's counts" seen shared_bytes barriers sectors sectors_least shared_passes bank_conflicts
+  holds "JSON has as many sectors as the report" grep -q "\"forward_sectors\": $sectors," "$tmp/seen.json"
+  holds "JSON: what was not counted is null" grep -q '"backward_sectors": null' "$tmp/seen.json"
+  ok "^PASS" $narrow --json "$tmp/seen.json"
+  holds "JSON without --count: requests were not put together" seen shared_bytes barriers
+  run="$program_run env EMU_RACES=0"
+  refuses 3 "EMU_RACES=0 .*--count" $narrow --count
+  ok "PASS" $narrow --json "$tmp/unseen.json"
+  holds "bytes that were not counted are not 0" grep -q '"forward_hbm_read_bytes": null' "$tmp/unseen.json"
   for order in late early 7; do
     run="$program_run env EMU_ORDER=$order EMU_SMS=3 EMU_ARCH=90"
     ok "PASS" $narrow --quiet

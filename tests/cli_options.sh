@@ -83,6 +83,7 @@ holds "--count alone says that nothing was compared" grep -q "^DONE .*nothing wa
 ok "charts' formula +0.000205 GFLOP" $small --count --check
 holds "--check and --count together compare" grep -q "^PASS" "$tmp/out"
 ok "^DONE" $small --count --batch 0
-refuses 3 "model" $small --model
+refuses 3 "model comes with a later stage" $small --model
+ok "^  --model .*later stage" --help
 ok "GFLOP/s" $small --bench --check
 holds "--bench says PASS and the speed" grep -Eq "^PASS .*; forward [0-9.e+-]+ ms, [0-9.e+-]+ GFLOP/s" "$tmp/out"

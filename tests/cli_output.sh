@@ -54,6 +54,7 @@ holds "--json -: the record alone on standard output" json "$tmp/b.json"
 holds "--csv beside --json -" fields "$tmp/c.csv"
 ok "^PASS" $small --bench --count --json "$tmp/d.json" --csv "$tmp/d.csv"
 holds "JSON with times and counts" json "$tmp/d.json"
+[ "$device" = emu ] || holds "JSON: what only the emulator counts is null" grep -q '"forward_sectors": null' "$tmp/d.json"
 holds "JSON has a time" grep -Eq '"forward_median_s": [0-9.e-]+,' "$tmp/d.json"
 holds "CSV with times and counts" fields "$tmp/d.csv"
 ok "^PASS" $small --causal --seq-q 9 --seq-k 5 --json "$tmp/e.json" # LSE = -inf in a row

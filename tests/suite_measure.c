@@ -8,6 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 /* --- counts ------------------------------------------------------------------------------------------ */
 
@@ -86,6 +89,109 @@ static void counts_backward(const subject_t *s, report_t *r) {
   counts(s, true, r);
 }
 
+/* What is computed is the same however many threads share it, and so is its count. The heads are so many that a step
+ * which has smaller blocks for more threads has the same ones here. */
+static void counts_threads(const subject_t *s, bool backward, report_t *r) {
+#ifdef _OPENMP
+  fa_problem_t p;
+  fa_tensors_t t;
+  fa_count_t count[2];
+  fa_reason_t why = {""};
+  if (!counted_problem(s, backward ? FA_BACKWARD : FA_FORWARD, true, &p)) {
+    not_run(r, "the step does not offer head_dim 64 in fp32 or fp16");
+    return;
+  }
+  p.heads_q = p.heads_kv = 2;
+  if (s->device == FA_EMU)
+    p.seq_q = p.seq_k = 128;
+  else
+    p.batch = 8;
+  omp_set_num_threads(2); /* the workspace is for as many */
+  if (!make_tensors(s, &p, FA_BHND, backward, "counts_threads", &t, r)) return;
+  bool ok = fill_random(&t, "normal", 1, r) && run(s, &t, "counts_threads", r);
+  for (int threads = 1; threads <= 2 && ok; threads++) {
+    omp_set_num_threads(threads);
+    fa_count_reset();
+    ok = !fa_stage_run(s->stage, s->step, &t.dev, backward ? FA_BACKWARD : FA_FORWARD, s->device, &why);
+    if (!ok) wrong(r, "counts_threads: %s", why.text);
+    count[threads - 1] = fa_count_total();
+  }
+  fa_tensors_free(&t);
+  if (ok && memcmp(&count[0], &count[1], sizeof *count))
+    wrong(r, "%s, step %s: 1 and 2 threads count %.0f and %.0f other FLOP, %.0f and %.0f rescaled rows",
+          s->stage->name, s->step->name, count[0].other_flop, count[1].other_flop, count[0].rescales,
+          count[1].rescales);
+#else
+  (void)s, (void)backward;
+  not_run(r, "this build has one thread");
+#endif
+}
+
+static void counts_threads_forward(const subject_t *s, report_t *r) {
+  counts_threads(s, false, r);
+}
+
+static void counts_threads_backward(const subject_t *s, report_t *r) {
+  counts_threads(s, true, r);
+}
+
+/* bl11: two rows whose maximum rises with every group of 64 keys. A block of at most as many raises it three times after
+ * the first; the halves of `worked` and the blocks of `fast` have 128 keys, and the second raises it. Rows that only fill
+ * up a tile are not counted, nor is what standard attention does, which rescales nothing. */
+static const instance_t *bl11(const subject_t *s) {
+  int count;
+  const instance_t *all = all_instances(&count);
+  for (int n = 0; n < count; n++) {
+    fa_problem_t p = instance_problem(&all[n]);
+    fa_reason_t why;
+    if (!strcmp(all[n].row->name, "bl11_rising_maximum") &&
+        !fa_stage_supports(s->stage, s->step, &p, FA_FORWARD, s->device, &why))
+      return &all[n];
+  }
+  return NULL;
+}
+
+static void rescaled_rows(const subject_t *s, report_t *r) {
+  const char *step = s->step->name;
+  const instance_t *i = bl11(s);
+  double rises = !strcmp(step, "worked") || !strcmp(step, "fast") ? 1 : 3;
+  if (!strcmp(s->stage->name, "01_naive")) rises = 0;
+  fa_tensors_t t;
+  if (!i) return not_run(r, "the step offers no type of bl11");
+  if (!make_instance(s, i, false, &t, r)) return;
+  fa_count_reset();
+  if (run(s, &t, i->name, r))
+    is_at_least(s, "rescaled rows", fa_count_total().rescales, 2 * rises, 2 * rises, r);
+  fa_tensors_free(&t);
+}
+
+/* The same problem, 512 pairs in two rows of 64 columns. O is multiplied in all four groups of keys (the first time it is
+ * 0) and divided at the end; `cpu` divides P instead, and adds D and dS to that in its backward pass. */
+static void other_flop(const subject_t *s, report_t *r) {
+  static const struct {
+    const char *stage, *step;
+    fa_pass_t pass;
+    double per_pair, per_row;
+  } known[] = {{"01_naive", "cpu", FA_FORWARD, 5, 0},
+               {"01_naive", "cpu", FA_BACKWARD, 8, 0},
+               {"02_tiled_cpu", "online", FA_FORWARD, 4, 5 * 64},
+               {"02_tiled_cpu", "tiled", FA_FORWARD, 4, 5 * 64}};
+  const instance_t *i = bl11(s);
+  fa_tensors_t t;
+  fa_reason_t why = {""};
+  if (!i || !make_instance(s, i, s->step->on[s->device]->backward, &t, r)) return;
+  if (run(s, &t, i->name, r))
+    for (size_t n = 0; n < sizeof known / sizeof *known; n++) {
+      if (strcmp(known[n].stage, s->stage->name) || strcmp(known[n].step, s->step->name)) continue;
+      fa_count_reset();
+      if (fa_stage_run(s->stage, s->step, &t.dev, known[n].pass, s->device, &why)) wrong(r, "%s", why.text);
+      double right = 512 * known[n].per_pair + 2 * known[n].per_row;
+      is_at_least(s, known[n].pass ? "other FLOP, backward" : "other FLOP", fa_count_total().other_flop,
+                  right, right, r);
+    }
+  fa_tensors_free(&t);
+}
+
 /* --- bl56: a time is a time --------------------------------------------------------------------------- */
 
 static void bench(const subject_t *s, report_t *r) {
@@ -140,6 +246,13 @@ static const property_t properties[] = {
      .pass = FA_BACKWARD,
      .once = counts_backward,
      .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "counts_threads", .once = counts_threads_forward, .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "counts_threads_backward",
+     .pass = FA_BACKWARD,
+     .once = counts_threads_backward,
+     .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "rescaled_rows", .once = rescaled_rows, .devices = BIT(FA_CPU) | BIT(FA_EMU)},
+    {.name = "other_flop", .once = other_flop, .devices = BIT(FA_CPU)},
     {.name = "bl56_bench", .once = bench, .devices = BIT(FA_CPU) | BIT(FA_GPU)},
     {.name = NULL}};
 const suite_t suite_measure = {"counts, times, worked examples", properties};

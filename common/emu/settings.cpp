@@ -61,6 +61,9 @@ extern "C" void fa_emu_gpu(int sm, int sms) {
 extern "C" void fa_emu_count_requests(bool on) {
   emu_settings_now.requests = on;
 }
+extern "C" bool fa_emu_counts_bytes(void) {
+  return emu_settings_now.races;
+}
 
 int fa_emu_arch(void) noexcept {
   return emu_settings()->arch;
