@@ -49,6 +49,7 @@ fa_status_t fa_stage_run(const fa_stage_t *stage, const fa_step_t *step, const f
   if (need && (uintptr_t)p->workspace % FA_WORKSPACE_ALIGNMENT)
     return fa_say(why, FA_INVALID, "the workspace must begin at a multiple of %d bytes",
                   FA_WORKSPACE_ALIGNMENT);
+  if (device == FA_EMU) return fa_emu_run(step->on[device], p, pass, why);
   return pass == FA_FORWARD ? step->on[device]->forward(p, why) : step->on[device]->backward(p, why);
 }
 

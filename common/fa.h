@@ -122,6 +122,7 @@ typedef struct fa_problem {
 
 /* Pointers are device pointers for FA_GPU, and host pointers for FA_CPU and FA_EMU.
  * `step` names a step of the stage; NULL takes the last one marked main that supports the problem.
+ * FA_EMU works on a copy of them, and takes one call at a time.
  * All four are safe to call with anything: what is not offered is refused before any work starts. Several
  * threads may call them at once, each with its own outputs and workspace. */
 FA_API fa_status_t fa_supports(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device,

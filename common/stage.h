@@ -56,6 +56,9 @@ extern const fa_stage_t *const fa_stages[];
 #define FA_ON_GPU(name) NULL
 #endif
 
+/* Runs one pass in the emulator. Arrays may be anywhere in the host's memory: see emu/host_memory.cpp. */
+fa_status_t fa_emu_run(const fa_kernels_t *kernels, const fa_problem_t *p, fa_pass_t pass, fa_reason_t *why);
+
 /* Sets the reason and returns the status, so that a refusal is one statement. */
 fa_status_t fa_say(fa_reason_t *why, fa_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

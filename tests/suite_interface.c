@@ -3,6 +3,8 @@
 #include "runner.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FWD BIT(FA_FORWARD)
@@ -191,6 +193,73 @@ static void c_interface(const subject_t *s, report_t *r) {
   fa_tensors_free(&t);
 }
 
+/* A library's user has the problem in memory of his own, which the emulator has never seen. */
+static void own_memory(const subject_t *s, fa_pass_t pass, report_t *r) {
+  const instance_t *i = supported_instance(s, pass, SMALL);
+  const bool backward = pass == FA_BACKWARD;
+  fa_tensors_t t;
+  fa_reason_t why = {""};
+  if (!i || !make_instance(s, i, backward, &t, r)) return;
+  fa_problem_t *p = &t.host;
+  size_t bytes = 256;
+  for (int k = 0; k <= (int)pass; k++) {
+    size_t need = fa_workspace_size(p, s->step->name, (fa_pass_t)k, FA_EMU);
+    if (need > bytes) bytes = need;
+  }
+  MUST(fa_tensors_upload(&t, &why) == FA_OK); /* sets the sentinels */
+  p->workspace = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  p->workspace_size = p->workspace ? bytes : 0;
+  MUST(fa_forward(p, s->step->name, FA_EMU, &why) == FA_OK);
+  if (backward) MUST(fa_backward(p, s->step->name, FA_EMU, &why) == FA_OK);
+  free(p->workspace);
+  p->workspace = NULL;
+  MUST(fa_tensors_guards(&t, &why) == FA_OK);
+  right(s, &t, "the caller's own memory", r);
+  fa_tensors_free(&t);
+}
+static void own_memory_forward(const subject_t *s, report_t *r) {
+  own_memory(s, FA_FORWARD, r);
+}
+static void own_memory_backward(const subject_t *s, report_t *r) {
+  own_memory(s, FA_BACKWARD, r);
+}
+
+typedef struct call {
+  const subject_t *s;
+  fa_tensors_t t;
+  fa_reason_t why;
+  bool done;
+} call_t;
+static void *call(void *argument) {
+  call_t *c = argument;
+  c->done = true;
+  for (int n = 0; n < 3; n++)
+    if (fa_forward(&c->t.dev, c->s->step->name, c->s->device, &c->why) || c->s->machine->sync(&c->why))
+      c->done = false;
+  return NULL;
+}
+
+/* fa.h: several threads may call at once, each with its own outputs and workspace. */
+static void two_threads(const subject_t *s, report_t *r) {
+  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL);
+  call_t calls[2] = {{.s = s}, {.s = s}};
+  pthread_t thread[2];
+  fa_reason_t why = {""};
+  for (int k = 0; k < 2; k++) {
+    if (!i || !make_instance(s, i, false, &calls[k].t, r)) return;
+    MUST(fa_tensors_workspace(&calls[k].t, s->step, &why) == FA_OK);
+    MUST(fa_tensors_upload(&calls[k].t, &why) == FA_OK);
+  }
+  for (int k = 0; k < 2; k++) MUST(pthread_create(&thread[k], NULL, call, &calls[k]) == 0);
+  for (int k = 0; k < 2; k++) MUST(pthread_join(thread[k], NULL) == 0);
+  for (int k = 0; k < 2; k++) {
+    if (!calls[k].done) wrong(r, "thread %d of two: %s", k, calls[k].why.text);
+    MUST(fa_tensors_download(&calls[k].t, &why) == FA_OK && fa_tensors_guards(&calls[k].t, &why) == FA_OK);
+    right(s, &calls[k].t, "one of two threads", r);
+    fa_tensors_free(&calls[k].t);
+  }
+}
+
 /* What a step does not offer it refuses; what it accepts it does: never accepted and ignored. Splits change
  * nothing but the order of sums, so an accepted number must still give the right result. */
 static void splits(const subject_t *s, report_t *r) {
@@ -231,10 +300,14 @@ static void main_step(const subject_t *s, report_t *r) {
   }
 }
 
-static const property_t properties[] = {{.name = "c_interface", .once = c_interface},
-                                        {.name = "main_step", .once = main_step},
-                                        {.name = "splits", .once = splits},
-                                        {.name = "bad_forward", .once = bad_forward},
-                                        {.name = "bad_backward", .pass = FA_BACKWARD, .once = bad_backward},
-                                        {.name = NULL}};
+static const property_t properties[] = {
+    {.name = "c_interface", .once = c_interface},
+    {.name = "own_memory", .once = own_memory_forward, .devices = BIT(FA_EMU)},
+    {.name = "own_memory_backward", .pass = FA_BACKWARD, .once = own_memory_backward, .devices = BIT(FA_EMU)},
+    {.name = "two_threads", .once = two_threads},
+    {.name = "main_step", .once = main_step},
+    {.name = "splits", .once = splits},
+    {.name = "bad_forward", .once = bad_forward},
+    {.name = "bad_backward", .pass = FA_BACKWARD, .once = bad_backward},
+    {.name = NULL}};
 const suite_t suite_interface = {"interface and bad problems", properties};

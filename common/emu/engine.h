@@ -10,6 +10,8 @@
 #include "emu.h"
 #include "fiber.h"
 
+#include <mutex>
+
 enum {
   WARP = 32,
   MAX_WARPS = 32,
@@ -227,6 +229,9 @@ void emu_join(clock_vector_t *into, const clock_vector_t *from);
 /* What this warp does from now on is a new epoch; also takes in which cp.async groups all lanes waited for. */
 void emu_new_epoch(warp_t *w);
 void emu_land_copies(warp_t *w); /* clock of the warp's cp.async unit: the least of its lanes */
+
+/* Held for the length of a launch, and by whoever allocates: several host threads may use the emulator, in turn. */
+extern std::recursive_mutex emu_lock;
 
 /* --- global memory: memory.cpp ---------------------------------------------------------------------- */
 enum { GLOBAL_READS = 3 }; /* the last; the last of another warp before it; the last of another block */

@@ -128,6 +128,7 @@ fa_status_t fa_emu_launch(const char *kernel, int64_t blocks, int threads, size_
   launch_t launch = {kernel, blocks, threads, shared_bytes, body, arguments};
   fa_status_t status = check_launch(&launch, why);
   if (status || blocks == 0) return status;
+  std::lock_guard<std::recursive_mutex> guard(emu_lock);
   emu_memory_new_launch();
   emu_findings_clear();
   int sms = emu_settings()->sms, workers = 1;

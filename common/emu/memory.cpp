@@ -15,8 +15,8 @@ static const size_t GAP = 4096;
  * an interrupt to every processor. */
 static const size_t CLEARED = (size_t)64 << 20;
 char *emu_region;
-static size_t top; /* bytes given out so far; addresses are not used twice */
-static std::mutex lock;
+static size_t top; /* bytes given out so far */
+std::recursive_mutex emu_lock;
 static std::vector<allocation_t *> live; /* ascending by address */
 /* Kernels do not allocate: within a launch `live` does not change, and a worker may remember its last hit. */
 
@@ -40,7 +40,7 @@ static void release(allocation_t *a) {
 }
 
 void *emu_alloc(size_t bytes) {
-  std::lock_guard<std::mutex> guard(lock);
+  std::lock_guard<std::recursive_mutex> guard(emu_lock);
   if (!emu_region) emu_region = (char *)reserve(EMU_REGION);
   size_t room = (bytes + GAP - 1) / GAP * GAP + GAP;
   if (!emu_region || top + GAP + room > EMU_REGION) return NULL;
@@ -68,18 +68,26 @@ static std::vector<allocation_t *>::iterator find(const void *p) {
   return next == live.begin() ? live.end() : next - 1;
 }
 
-void emu_free(void *p) {
+static void free_buffer(void *p, bool last) {
   if (!p) return;
-  std::lock_guard<std::mutex> guard(lock);
+  std::lock_guard<std::recursive_mutex> guard(emu_lock);
   auto at = find(p);
   if (at == live.end() || (*at)->base != p) return;
   allocation_t *a = *at;
-  madvise(a->base, a->bytes, MADV_DONTNEED); /* the address is not given out again: late uses are found */
+  madvise(a->base, a->bytes, MADV_DONTNEED);
+  if (last && a == live.back()) top = (size_t)(a->base - emu_region) - GAP;
   live.erase(at);
   release(a);
 }
+void emu_free(void *p) {
+  free_buffer(p, false);
+}
+void emu_free_last(void *p) {
+  free_buffer(p, true);
+}
 
 void emu_mark_written(void *p, size_t bytes) {
+  std::lock_guard<std::recursive_mutex> guard(emu_lock);
   auto at = find(p);
   if (at == live.end()) return;
   size_t first = (size_t)((char *)p - (*at)->base) / 2, last = first + (bytes + 1) / 2;
