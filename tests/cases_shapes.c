@@ -70,6 +70,8 @@ const fa_case_t shape_cases[] = {
     {.name = "scale_-0.2_causal", .group = "scales", .seq_q = 70, .scale = &negative, .causal = true, R,
      .seed = 3},
     EMULATED(9, 200, 14, SHAPE), EMULATED(33, 70, 15, SHAPE), EMULATED(2, 1100, 15, 0),
+    /* the last block of 256 keys begins with the third tile of queries */
+    {.name = "q64_k280_d32_causal", .group = "oblong", .heads_q = 1, .seq_q = 64, .seq_k = 280, .head_dim = 32, .causal = true, R, .seed = 14, .use = SHAPE, .devices = BIT(FA_EMU)},
     SEED(0), SEED(1), SEED(2), SEED(3), SEED(4),
     {.name = "n1500", .group = "long", .heads_q = 2, .seq_q = 1500, R, .seed = 1, .tier = SLOW},
     {.name = "n1500_causal", .group = "long", .heads_q = 4, .heads_kv = 2, .seq_q = 1500, .causal = true,

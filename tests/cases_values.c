@@ -230,6 +230,12 @@ static const int32_t bl05_len[] = {32};
    .expect = mean_of_alternating},                                                                          \
   {.name = "bl23_n" #n "_causal", .group = "bl23_ragged", .seq_q = n, .causal = true,                       \
    .element = v_alternates, .expect = mean_of_alternating}
+/* As many keys for few queries, in the emulator: the square ones would take it too long. */
+#define BL23_EMULATED(nq, n)                                                                                \
+  {.name = "bl23_q" #nq "_n" #n, .group = "bl23_ragged", .seq_q = nq, .seq_k = n, .head_dim = 32,           \
+   .element = v_alternates, .expect = mean_of_alternating, .devices = BIT(FA_EMU)},                         \
+  {.name = "bl23_q" #nq "_n" #n "_causal", .group = "bl23_ragged", .seq_q = nq, .seq_k = n, .head_dim = 32, \
+   .causal = true, .element = v_alternates, .expect = mean_of_alternating, .devices = BIT(FA_EMU)}
 #define BL26(d)                                                                                             \
   {.name = "bl26_d" #d, .group = "bl26_last_component", .seq_q = 2, .head_dim = d, .element = bl26_in,      \
    .expect = bl26_out, .exact = FP32}
@@ -263,6 +269,8 @@ const fa_case_t value_cases[] = {
      .expect = bl14_out, .use = SANITIZED},
     {.name = "bl16a_sum_of_pv", .group = "bl16_range_of_fp16", .seq_q = 4096, .types = FP16,
      .element = v_is_20, .expect = mean_is_20, .use = FORWARD_ONLY},
+    {.name = "bl16a_few_queries", .group = "bl16_range_of_fp16", .seq_q = 2, .seq_k = 4096, .head_dim = 32,
+     .types = FP16, .element = v_is_20, .expect = mean_is_20, .devices = BIT(FA_EMU)},
     {.name = "bl16b_sum_of_qk", .group = "bl16_range_of_fp16", .seq_q = 1, .head_dim = 128, .types = FP32
      | FP16, .element = bl16b_in, .expect = bl16b_out, .lse_tolerance = 0.02, .use = FORWARD_ONLY},
     {.name = "bl21a_scale_-0.5", .group = "bl21_negative_scale", .seq_q = 2, .scale = &minus_half,
@@ -272,7 +280,7 @@ const fa_case_t value_cases[] = {
     {.name = "bl22_scale_0", .group = "bl22_scale_zero", .seq_q = 4, .scale = &zero, .causal = true,
      .types = ALL_TYPES, .element = bl22_in, .expect = bl22_out, .use = SANITIZED},
     BL23(1), BL23(15), BL23(31), BL23(33), BL23(63), BL23(64), BL23(65), BL23(127), BL23(129), BL23(192),
-    BL23(250),
+    BL23(250), BL23_EMULATED(33, 192), BL23_EMULATED(17, 250), BL23_EMULATED(9, 1025),
     {.name = "bl23_n1025", .group = "bl23_ragged", .seq_q = 1025, .element = v_alternates,
      .expect = mean_of_alternating, .use = FORWARD_ONLY},
     {.name = "bl23_n1025_causal", .group = "bl23_ragged", .seq_q = 1025, .causal = true,

@@ -232,6 +232,7 @@ static bool instance_runs(const property_t *property, const subject_t *s, int st
       !its_turn(property, s, step, n))
     return false;
   if (property->wants && !property->wants(i)) return false;
+  if (property->fits && !property->fits(s, i)) return false;
   if (s->device == FA_EMU && s->step->scalar && !env_set("FA_SLOW") && !its_property(property, i->row))
     return false;
   return asked_for(s, property, i);
@@ -256,6 +257,7 @@ static bool property_runs(const property_t *property, const subject_t *s) {
   if (property->step && strcmp(property->step, s->step->name)) return false;
   if (property->devices && !(property->devices & BIT(s->device))) return false;
   if (env_set("FA_SAN") && !property->sanitized) return false;
+  if (property->once && property->fits && !property->fits(s, NULL)) return false;
   return tier_runs(property->tier, s->device);
 }
 

@@ -42,10 +42,12 @@ typedef struct property {
   void (*each)(const subject_t *s, const instance_t *i, report_t *r);
   void (*once)(const subject_t *s, report_t *r);
   bool (*wants)(const instance_t *i); /* each: which instances; NULL: all */
-  bool unsupported;                   /* each: those instances that the step does not support */
-  bool one_test;                      /* each: all groups in one test, on a CPU too */
-  const char *step;                   /* once or each: only this step; NULL: all */
-  unsigned devices;                   /* bits of fa_device_t; 0: all */
+  /* What the step must be like, for this instance (each) or at all (once, instance NULL); NULL: nothing. */
+  bool (*fits)(const subject_t *s, const instance_t *i);
+  bool unsupported; /* each: those instances that the step does not support */
+  bool one_test;    /* each: all groups in one test, on a CPU too */
+  const char *step; /* once or each: only this step; NULL: all */
+  unsigned devices; /* bits of fa_device_t; 0: all */
   tier_t tier;
   bool sanitized; /* also with SAN=1 */
 } property_t;

@@ -83,7 +83,7 @@ bool make_instance(const subject_t *s, const instance_t *i, bool backward, fa_te
   return false;
 }
 
-const instance_t *supported_instance(const subject_t *s, fa_pass_t pass, unsigned use) {
+const instance_t *supported_instance(const subject_t *s, fa_pass_t pass, unsigned use, report_t *r) {
   int count;
   const instance_t *all = all_instances(&count);
   for (int n = 0; n < count; n++) {
@@ -92,6 +92,7 @@ const instance_t *supported_instance(const subject_t *s, fa_pass_t pass, unsigne
     if ((all[n].row->use & use) == use && !fa_stage_supports(s->stage, s->step, &p, pass, s->device, &why))
       return &all[n];
   }
+  not_run(r, "no case of this kind is supported");
   return NULL;
 }
 

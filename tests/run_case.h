@@ -16,7 +16,7 @@ bool make_instance(const subject_t *s, const instance_t *i, bool backward, fa_te
 bool fill_random(fa_tensors_t *t, const char *dist, uint64_t seed, report_t *r);
 
 /* The first instance that the step supports and whose row has all of `use` (SHAPE, SMALL); NULL: none. */
-const instance_t *supported_instance(const subject_t *s, fa_pass_t pass, unsigned use);
+const instance_t *supported_instance(const subject_t *s, fa_pass_t pass, unsigned use, report_t *r);
 
 /* Upload, run, download, look at the guards. `what` begins the message. */
 bool run(const subject_t *s, fa_tensors_t *t, const char *what, report_t *r);

@@ -54,7 +54,7 @@ static void far_apart(const subject_t *s, bool backward, report_t *r) {
   static const char *const names[3] = {"batch stride past 2^31", "head stride past 2^31",
                                        "row stride past 2^31"};
   fa_pass_t pass = backward ? FA_BACKWARD : FA_FORWARD;
-  const instance_t *i = supported_instance(s, pass, SMALL);
+  const instance_t *i = supported_instance(s, pass, SMALL, r);
   if (!i) return;
   fa_problem_t p = instance_problem(i);
   p.batch = p.heads_q = p.heads_kv = 2;
@@ -175,7 +175,7 @@ static double largest_number(const char *text) {
 
 /* A step whose memory grows with seq_q * seq_k must refuse, and name the bytes. */
 static void scores_do_not_fit(const subject_t *s, report_t *r) {
-  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL);
+  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL, r);
   if (!i) return;
   fa_problem_t p = instance_problem(i);
   p.batch = 8;

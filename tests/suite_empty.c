@@ -6,8 +6,8 @@
 
 /* A supported problem's shape with some of its sizes replaced. */
 static bool shape(const subject_t *s, fa_pass_t pass, int64_t batch, int64_t seq_q, int64_t seq_k,
-                  fa_problem_t *p) {
-  const instance_t *i = supported_instance(s, pass, SMALL);
+                  fa_problem_t *p, report_t *r) {
+  const instance_t *i = supported_instance(s, pass, SMALL, r);
   if (!i) return false;
   *p = instance_problem(i);
   p->batch = batch;
@@ -48,24 +48,24 @@ static void empty(const subject_t *s, fa_pass_t pass, report_t *r) {
   static const int32_t none[3] = {0, 0, 0}, negative[3] = {-1, -7, -100};
   bool back = pass == FA_BACKWARD;
   fa_problem_t p;
-  if (!shape(s, pass, 2, 5, 0, &p)) {
+  if (!shape(s, pass, 2, 5, 0, &p, r)) {
     wrong(r, "%s, step %s supports none of the small cases", s->stage->name, s->step->name);
     return;
   }
   for (int causal = 0; causal < 2; causal++) {
-    shape(s, pass, 2, 5, 0, &p);
+    shape(s, pass, 2, 5, 0, &p, r);
     p.causal = causal;
     no_scores(s, &p, back, "seq_k = 0", r);
-    shape(s, pass, 2, 0, 9, &p);
+    shape(s, pass, 2, 0, 9, &p, r);
     p.causal = causal;
     no_scores(s, &p, back, "seq_q = 0", r);
-    shape(s, pass, 2, 0, 0, &p);
+    shape(s, pass, 2, 0, 0, &p, r);
     p.causal = causal;
     no_scores(s, &p, back, "seq_q = seq_k = 0", r);
-    shape(s, pass, 0, 16, 16, &p);
+    shape(s, pass, 0, 16, 16, &p, r);
     p.causal = causal;
     no_scores(s, &p, back, "bl30: batch = 0", r);
-    shape(s, pass, 3, 70, 90, &p);
+    shape(s, pass, 3, 70, 90, &p, r);
     p.causal = causal;
     p.kv_len = none;
     no_scores(s, &p, back, "kv_len = 0", r);
@@ -88,7 +88,7 @@ static void no_batch_no_pointers(const subject_t *s, report_t *r) {
   fa_reason_t why = {""};
   for (int pass = 0; pass < FA_PASSES; pass++) {
     if (pass == FA_BACKWARD && !s->step->on[s->device]->backward) continue;
-    if (!shape(s, (fa_pass_t)pass, 0, 16, 16, &p)) continue;
+    if (!shape(s, (fa_pass_t)pass, 0, 16, 16, &p, r)) continue;
     fa_status_t status = fa_stage_run(s->stage, s->step, &p, (fa_pass_t)pass, s->device, &why);
     if (status)
       wrong(r, "%s, step %s: batch = 0: status %d, %s", s->stage->name, s->step->name, (int)status, why.text);

@@ -126,7 +126,7 @@ static void workspace_refused(const subject_t *s, fa_tensors_t *t, fa_pass_t pas
 }
 
 static void bad_problems(const subject_t *s, fa_pass_t pass, report_t *r) {
-  const instance_t *i = supported_instance(s, pass, SMALL);
+  const instance_t *i = supported_instance(s, pass, SMALL, r);
   fa_tensors_t t;
   fa_reason_t why = {""};
   if (!i) {
@@ -165,7 +165,7 @@ static void bad_backward(const subject_t *s, report_t *r) {
 
 /* The four functions of fa.h on a good problem and on bad arguments. */
 static void c_interface(const subject_t *s, report_t *r) {
-  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL);
+  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL, r);
   fa_tensors_t t;
   fa_reason_t why = {""};
   const char *step = s->step->name;
@@ -195,7 +195,7 @@ static void c_interface(const subject_t *s, report_t *r) {
 
 /* A library's user has the problem in memory of his own, which the emulator has never seen. */
 static void own_memory(const subject_t *s, fa_pass_t pass, report_t *r) {
-  const instance_t *i = supported_instance(s, pass, SMALL);
+  const instance_t *i = supported_instance(s, pass, SMALL, r);
   const bool backward = pass == FA_BACKWARD;
   fa_tensors_t t;
   fa_reason_t why = {""};
@@ -241,7 +241,7 @@ static void *call(void *argument) {
 
 /* fa.h: several threads may call at once, each with its own outputs and workspace. */
 static void two_threads(const subject_t *s, report_t *r) {
-  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL);
+  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL, r);
   call_t calls[2] = {{.s = s}, {.s = s}};
   pthread_t thread[2];
   fa_reason_t why = {""};
@@ -263,7 +263,7 @@ static void two_threads(const subject_t *s, report_t *r) {
 /* What a step does not offer it refuses; what it accepts it does: never accepted and ignored. Splits change
  * nothing but the order of sums, so an accepted number must still give the right result. */
 static void splits(const subject_t *s, report_t *r) {
-  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL);
+  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL, r);
   for (int n = 1; n <= 8 && i; n++) {
     fa_problem_t p = instance_problem(i);
     fa_tensors_t t;

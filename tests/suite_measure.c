@@ -53,7 +53,7 @@ static void counts(const subject_t *s, bool backward, report_t *r) {
       return;
     }
     if (!make_tensors(s, &p, FA_BHND, backward, "counts", &t, r)) return;
-    if (fill_random(&t, "normal", 1, r) && run(s, &t, "counts", r)) {
+    if (fill_random(&t, "normal", 1, r) && run_right(s, &t, "counts", r)) {
       fa_count_reset();
       if (fa_stage_run(s->stage, s->step, &t.dev, pass, s->device, &why)) wrong(r, "counts: %s", why.text);
       fa_count_t c = fa_count_total();
@@ -195,7 +195,7 @@ static void other_flop(const subject_t *s, report_t *r) {
 /* --- bl56: a time is a time --------------------------------------------------------------------------- */
 
 static void bench(const subject_t *s, report_t *r) {
-  const instance_t *i = supported_instance(s, FA_FORWARD, SHAPE);
+  const instance_t *i = supported_instance(s, FA_FORWARD, SHAPE, r);
   fa_tensors_t t;
   fa_timing_t timing = {0};
   fa_reason_t why = {""};
@@ -214,8 +214,12 @@ static void bench(const subject_t *s, report_t *r) {
 /* --- worked examples ---------------------------------------------------------------------------------- */
 
 /* What a step shows must fit a terminal of 100 columns and 60 lines, and be the same each time. */
+static bool has_show(const subject_t *s, const instance_t *i) {
+  (void)i;
+  return s->step->show != NULL;
+}
+
 static void show(const subject_t *s, report_t *r) {
-  if (!s->step->show) return;
   char *text[2] = {NULL, NULL};
   size_t length[2] = {0, 0};
   for (int n = 0; n < 2; n++) {
@@ -240,7 +244,7 @@ static void show(const subject_t *s, report_t *r) {
 }
 
 static const property_t properties[] = {
-    {.name = "show", .once = show},
+    {.name = "show", .once = show, .fits = has_show},
     {.name = "counts", .once = counts_forward, .devices = BIT(FA_CPU) | BIT(FA_EMU)},
     {.name = "counts_backward",
      .pass = FA_BACKWARD,

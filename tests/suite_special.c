@@ -7,14 +7,32 @@
 #include <math.h>
 #include <string.h>
 
-/* How many rows beyond the exact set a NaN may reach: the largest tile of any stage. */
-static int64_t slack(const subject_t *s) {
-  bool exact = !strncmp(s->stage->name, "01_", 3) || !strncmp(s->stage->name, "02_", 3);
-  return exact ? 0 : 256;
+static bool is_exact(const subject_t *s) {
+  return !strncmp(s->stage->name, "01_", 3) || !strncmp(s->stage->name, "02_", 3);
+}
+
+/* How many rows beyond the exact set a NaN may reach, because a tile is computed whole and 0 times NaN is NaN. 03 forward:
+ * the queries of a warp's tile and the 16 keys of a product, or paper's blocks (Br + Bc at d = 32); backward: a block of 256
+ * keys and one of 64 queries. */
+static int64_t slack(const subject_t *s, int array) {
+  if (is_exact(s)) return 0;
+  if (array != FA_O && array != FA_LSE) return 256 - 1 + 64 - 1;
+  return !strcmp(s->step->name, "paper") ? 32 - 1 + 128 - 1 : 32 - 1 + 16 - 1;
 }
 
 static bool is_shape(const instance_t *i) {
   return (i->row->use & SHAPE) && !(i->row->use & SMALL);
+}
+
+/* Where tiles are computed whole, an infinity in V is NaN for rows of the tile that do not see it. */
+static bool has_classes(const subject_t *s, const instance_t *i) {
+  return is_exact(s) || !i->row->causal;
+}
+
+/* Where they are, dS = 0 times Q = -inf is NaN. */
+static bool has_no_tiles(const subject_t *s, const instance_t *i) {
+  (void)i;
+  return is_exact(s);
 }
 
 static bool has_tail(const instance_t *i) {
@@ -79,7 +97,7 @@ static bool query_rows(const subject_t *s, const instance_t *i, const fa_tensors
   const fa_problem_t *p = &t->host;
   bool one_column = x->array == FA_V && array == FA_O, untouched = x->array == FA_V && array == FA_LSE;
   const fa_view_t view = fa_array_view(p, array);
-  int64_t spread = array == FA_DQ || x->array == FA_V ? slack(s) : 0, w[4];
+  int64_t spread = array == FA_DQ || x->array == FA_V ? slack(s, array) : 0, w[4];
   for (w[0] = 0; w[0] < clean->size[0]; w[0]++)
     for (w[1] = 0; w[1] < clean->size[1]; w[1]++)
       for (w[2] = 0; w[2] < clean->size[2]; w[2]++)
@@ -110,10 +128,11 @@ static bool key_rows(const subject_t *s, const instance_t *i, const fa_tensors_t
     for (w[1] = 0; w[1] < clean->size[1]; w[1]++)
       for (w[2] = 0; w[2] < clean->size[2]; w[2]++) {
         bool may = false;
-        int64_t keys = fa_keys(p, w[0]), reach = w[2] - slack(s);
+        int64_t keys = fa_keys(p, w[0]), reach = w[2] - slack(s, array);
         for (int64_t h = w[1] * group; h < (w[1] + 1) * group && !may; h++)
           for (int64_t k = 0; k < p->seq_q && !may; k++)
-            may = w[2] < keys && reach < fa_visible(p, keys, k) && near_user(p, x, w[0], h, k, slack(s));
+            may =
+                w[2] < keys && reach < fa_visible(p, keys, k) && near_user(p, x, w[0], h, k, slack(s, array));
         for (w[3] = 0; w[3] < clean->size[3] && !may; w[3]++) {
           double now = fa_view_load(&view, w[0], w[1], w[2], w[3]),
                  before = at(clean, w[0], w[1], w[2], w[3]);
@@ -145,7 +164,7 @@ static void nan_reach(const subject_t *s, const instance_t *i, bool backward, re
         if (x.array == FA_DO && (arrays[a] == FA_O || arrays[a] == FA_LSE)) continue;
         ok = (of_keys ? key_rows : query_rows)(s, i, &t, &x, arrays[a], &clean[a], r);
       }
-      if (ok && !slack(s)) ok = right(s, &t, i->name, r); /* exact: the oracle's own NaN, and no other */
+      if (ok && is_exact(s)) ok = right(s, &t, i->name, r); /* exact: the oracle's own NaN, and no other */
       set(&t, x.array, x.b, x.h, x.r, x.c, before);
     }
     for (int n = 0; n < count; n++) free_copy(&clean[n]);
@@ -164,7 +183,6 @@ static void nan_backward(const subject_t *s, const instance_t *i, report_t *r) {
 /* Infinities in Q, K and V: the same class as the oracle everywhere. */
 static void infinity(const subject_t *s, const instance_t *i, report_t *r) {
   static const int inputs[3] = {FA_Q, FA_K, FA_V};
-  if (slack(s)) return;
   fa_tensors_t t;
   if (!make_instance(s, i, false, &t, r)) return;
   bool ok = true;
@@ -182,7 +200,6 @@ static void infinity(const subject_t *s, const instance_t *i, report_t *r) {
 /* A query that sees keys, but whose logits are all -inf, is a row without keys: O = 0, LSE = -inf, and it adds
  * nothing to any gradient, not even 0 times its own infinity. */
 static void all_minus_infinity(const subject_t *s, const instance_t *i, bool backward, report_t *r) {
-  if (backward && slack(s)) return; /* dS = 0 times Q = -inf */
   fa_tensors_t t;
   if (!make_instance(s, i, backward, &t, r)) return;
   const fa_problem_t *p = &t.host;
@@ -255,12 +272,13 @@ static void tail_backward(const subject_t *s, const instance_t *i, report_t *r) 
 static const property_t properties[] = {
     {.name = "tail", .each = tail_forward, .wants = has_tail, .one_test = true},
     {.name = "nan", .each = nan_forward, .wants = is_shape},
-    {.name = "infinity", .each = infinity, .wants = is_shape},
+    {.name = "infinity", .each = infinity, .wants = is_shape, .fits = has_classes},
     {.name = "minus_infinity", .each = minus_infinity_forward, .wants = is_shape, .one_test = true},
     {.name = "minus_infinity_backward",
      .pass = FA_BACKWARD,
      .each = minus_infinity_backward,
      .wants = is_shape,
+     .fits = has_no_tiles,
      .one_test = true},
     {.name = "tail_backward",
      .pass = FA_BACKWARD,
