@@ -22,11 +22,6 @@
 #if FA_HAVE_CUBLAS
 #include "cublas_library.h"
 
-/* S and dP exist for as many kv heads at a time as fit in this many bytes, and at least for one. The lesson
- * is that they go to memory and back, so the limit is none: all heads at once. */
-#ifndef NAIVE_SCORE_BYTES
-#define NAIVE_SCORE_BYTES 1e18
-#endif
 /* Entries of one batch: some of cuBLAS's kernels put them on grid.z, which ends at 65,535. */
 #define MOST_BATCH ((int64_t)32768)
 
@@ -42,7 +37,7 @@ typedef struct operand {
 typedef struct plan {
   fa_dtype_t type; /* of what is multiplied, P and dS among it */
   operand_t q, k, v, o, d_o, dq, dk, dv, s, dp, p, ds;
-  int64_t kv_heads, chunk; /* all, and for how many S and dP exist at a time */
+  int64_t kv_heads;
   int *marked;
   char *base; /* NULL: only the size is wanted */
   size_t bytes;
@@ -90,9 +85,9 @@ static operand_t place_output(plan_t *x, const fa_problem_t *p, const fa_tensor_
   return place(x, p, t, type, FA_FP32, size, type == x->type || type == FA_FP32);
 }
 
-static operand_t place_scores(plan_t *x, const fa_problem_t *p, fa_dtype_t type, int64_t kv_heads) {
+static operand_t place_scores(plan_t *x, const fa_problem_t *p, fa_dtype_t type) {
   const int64_t pitch = score_pitch(p->seq_k), head = p->seq_q * pitch, group = p->heads_q / p->heads_kv;
-  void *data = take(x, (double)kv_heads * (double)group * (double)head, fa_dtype_size(type));
+  void *data = take(x, (double)x->kv_heads * (double)group * (double)head, fa_dtype_size(type));
   return {{{data, p->heads_q * head, head, pitch}, type}, pitch, group * head, false};
 }
 
@@ -109,15 +104,10 @@ static plan_t make_plan(const fa_problem_t *p, fa_pass_t pass, void *workspace) 
   x.kv_heads = p->batch * p->heads_kv;
   /* dO has the type of O. Where that is another than V's, dO V^T and all else backward is done in fp32. */
   x.type = pass == FA_BACKWARD && p->dtype_out != p->dtype ? FA_FP32 : p->dtype;
-  const double one = (double)(p->heads_q / p->heads_kv) * (double)p->seq_q * (double)score_pitch(p->seq_k) *
-                     (pass == FA_FORWARD ? 4 : 8);
-  const double chunk = one > 0 ? NAIVE_SCORE_BYTES / one : 1e18;
-  x.chunk = chunk < 1 ? 1 : chunk < (double)x.kv_heads ? (int64_t)chunk : x.kv_heads;
-
   const int64_t d = p->head_dim, d_v = p->head_dim_v;
   x.marked = (int *)take(&x, (double)x.kv_heads, sizeof(int));
-  x.s = place_scores(&x, p, FA_FP32, x.chunk);
-  x.p = place_scores(&x, p, x.type, x.kv_heads);
+  x.s = place_scores(&x, p, FA_FP32);
+  x.p = place_scores(&x, p, x.type);
   x.q = place_input(&x, p, &p->q, p->dtype, of_queries(p, d));
   x.k = place_input(&x, p, &p->k, p->dtype, of_keys(p, d));
   x.v = place_input(&x, p, &p->v, p->dtype, of_keys(p, d_v));
@@ -125,8 +115,8 @@ static plan_t make_plan(const fa_problem_t *p, fa_pass_t pass, void *workspace) 
     x.o = place_output(&x, p, &p->o, p->dtype_out, of_queries(p, d_v));
     return x;
   }
-  x.dp = place_scores(&x, p, FA_FP32, x.chunk);
-  x.ds = place_scores(&x, p, x.type, x.kv_heads);
+  x.dp = place_scores(&x, p, FA_FP32);
+  x.ds = place_scores(&x, p, x.type);
   x.d_o = place_input(&x, p, &p->d_o, p->dtype_out, of_queries(p, d_v));
   x.dq = place_output(&x, p, &p->dq, p->dtype, of_queries(p, d));
   x.dk = place_output(&x, p, &p->dk, p->dtype, of_keys(p, d));
@@ -229,9 +219,8 @@ static fa_status_t gemm(const fa_problem_t *p, const blas_t *blas, operand_t a, 
 
 /* cuBLAS leaves the columns between seq_k and the pitch as they were. The softmax kernel loads them with their
  * neighbours, and hides them; nothing should be loaded that was never written. */
-static fa_status_t clear_padding(const fa_problem_t *p, const operand_t &scores, int64_t heads,
-                                 fa_reason_t *why) {
-  const int64_t pitch = score_pitch(p->seq_k), rows = heads * p->seq_q;
+static fa_status_t clear_padding(const fa_problem_t *p, const operand_t &scores, fa_reason_t *why) {
+  const int64_t pitch = score_pitch(p->seq_k), rows = p->batch * p->heads_q * p->seq_q;
   if (pitch == p->seq_k || rows == 0) return FA_OK;
   float *first = (float *)scores.m.at.data + p->seq_k;
   FA_CUDA(cudaMemset2DAsync(first, (size_t)pitch * sizeof *first, 0,
@@ -240,28 +229,22 @@ static fa_status_t clear_padding(const fa_problem_t *p, const operand_t &scores,
   return FA_OK;
 }
 
-/* S, in the backward pass dP, and softmax, a chunk of heads after the other. */
+/* S, in the backward pass dP, and softmax. */
 static fa_status_t do_scores(const fa_problem_t *p, fa_pass_t pass, const blas_t *blas, const plan_t &x,
                              fa_reason_t *why) {
-  const int64_t group = p->heads_q / p->heads_kv;
   const softmax_data_t rows = {(const float *)x.s.m.at.data,
                                (const float *)x.dp.m.at.data,
                                x.p.m.at.data,
                                x.ds.m.at.data,
                                x.type,
                                x.marked};
-  fa_status_t status = clear_padding(p, x.s, x.chunk * group, why);
-  if (!status && pass == FA_BACKWARD) status = clear_padding(p, x.dp, x.chunk * group, why);
-  for (int64_t first = 0; first < x.kv_heads && !status; first += x.chunk) {
-    const int64_t n = x.kv_heads - first < x.chunk ? x.kv_heads - first : x.chunk;
-    status = gemm<ROWS_BY_ROWS>(p, blas, from_head(x.q, first), from_head(x.k, first), x.s, p->head_dim, 1, n,
-                                why);
-    if (!status && pass == FA_BACKWARD)
-      status = gemm<ROWS_BY_ROWS>(p, blas, from_head(x.d_o, first), from_head(x.v, first), x.dp,
-                                  p->head_dim_v, 1, n, why);
-    if (!status) status = launch_softmax(p, pass, &rows, first * group, n * group, why);
-  }
-  return status;
+  const bool backward = pass == FA_BACKWARD;
+  fa_status_t status = clear_padding(p, x.s, why);
+  if (!status && backward) status = clear_padding(p, x.dp, why);
+  if (!status) status = gemm<ROWS_BY_ROWS>(p, blas, x.q, x.k, x.s, p->head_dim, 1, x.kv_heads, why);
+  if (!status && backward)
+    status = gemm<ROWS_BY_ROWS>(p, blas, x.d_o, x.v, x.dp, p->head_dim_v, 1, x.kv_heads, why);
+  return status ? status : launch_softmax(p, pass, &rows, why);
 }
 
 static bool is_masked(const fa_problem_t *p) {

@@ -55,7 +55,7 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
   const softmax_data_t rows = {(const float *)x.s.at.data, NULL, x.p.at.data, NULL, p->dtype, NULL};
 
   fa_status_t status = launch_product(p, ROWS_BY_ROWS, q, k, x.s, p->head_dim, 1, NULL, why);
-  if (!status) status = launch_softmax(p, FA_FORWARD, &rows, 0, p->batch * p->heads_q, why);
+  if (!status) status = launch_softmax(p, FA_FORWARD, &rows, why);
   if (!status) status = launch_product(p, SCORES_BY_ROWS, x.p, v, o, p->head_dim_v, 1, NULL, why);
   return status;
 }
@@ -71,7 +71,7 @@ static fa_status_t backward(const fa_problem_t *p, fa_reason_t *why) {
 
   fa_status_t status = launch_product(p, ROWS_BY_ROWS, q, k, x.s, d, 1, NULL, why);
   if (!status) status = launch_product(p, ROWS_BY_ROWS, d_o, v, x.dp, d_v, 1, NULL, why);
-  if (!status) status = launch_softmax(p, FA_BACKWARD, &rows, 0, p->batch * p->heads_q, why);
+  if (!status) status = launch_softmax(p, FA_BACKWARD, &rows, why);
   if (!status) status = launch_product(p, SCORES_T_BY_ROWS, x.p, d_o, dv, d_v, 1, NULL, why);
   if (!status) status = launch_product(p, SCORES_BY_ROWS, x.ds, k, dq, d, p->scale, NULL, why);
   if (!status) status = launch_product(p, SCORES_T_BY_ROWS, x.ds, q, dk, d, p->scale, NULL, why);

@@ -127,15 +127,15 @@ typedef struct score_row {
   int segments, last; /* segments with visible columns, and all */
 } score_row_t;
 
-/* Blocks count through the rows of the heads from first_head on, blocks_per_head to each head. */
+/* Blocks count through the rows of all heads, blocks_per_head to each. */
 template <int WARPS, bool ONE_SEGMENT>
-FA_DEVICE score_row_t find_row(const fa_problem_t &p, uint32_t first_head, uint32_t blocks_per_head) {
+FA_DEVICE score_row_t find_row(const fa_problem_t &p, uint32_t blocks_per_head) {
   typedef row_shape<WARPS> shape;
   const uint32_t head = blockIdx.x / blocks_per_head, block = blockIdx.x - head * blocks_per_head;
   const int64_t i = (int64_t)block * shape::ROWS + threadIdx.x / shape::ROW_THREADS;
   score_row_t r;
   r.there = i < p.seq_q;
-  r.head = first_head + head;
+  r.head = head;
   r.at = r.head * p.seq_q + i;
   r.n = r.there ? (int)fa_visible(&p, fa_keys(&p, r.head / (uint32_t)p.heads_q), i) : 0;
   r.columns = r.there ? (int)p.seq_k : 0;

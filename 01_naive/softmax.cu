@@ -75,12 +75,11 @@ FA_DEVICE void mark_if_empty(const fa_problem_t &p, const score_row_t &row, floa
 
 template <int WARPS, bool ONE_SEGMENT>
 static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
-    softmax_forward(const fa_problem_t p, const softmax_data_t data, uint32_t first_head,
-                    uint32_t blocks_per_head) {
+    softmax_forward(const fa_problem_t p, const softmax_data_t data, uint32_t blocks_per_head) {
   SHARED_DYN(partials_t, scratch);
-  const score_row_t row = find_row<WARPS, ONE_SEGMENT>(p, first_head, blocks_per_head);
+  const score_row_t row = find_row<WARPS, ONE_SEGMENT>(p, blocks_per_head);
   const int64_t pitch = score_pitch(p.seq_k);
-  const float *s_row = data.s + (row.at - first_head * p.seq_q) * pitch;
+  const float *s_row = data.s + row.at * pitch;
 
   held_t x = {};
   float m = -INFINITY, l = 0;
@@ -109,11 +108,10 @@ static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
 
 template <int WARPS, bool ONE_SEGMENT>
 static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
-    softmax_backward(const fa_problem_t p, const softmax_data_t data, uint32_t first_head,
-                     uint32_t blocks_per_head) {
+    softmax_backward(const fa_problem_t p, const softmax_data_t data, uint32_t blocks_per_head) {
   SHARED_DYN(partials_t, scratch);
-  const score_row_t row = find_row<WARPS, ONE_SEGMENT>(p, first_head, blocks_per_head);
-  const int64_t pitch = score_pitch(p.seq_k), begin = (row.at - first_head * p.seq_q) * pitch;
+  const score_row_t row = find_row<WARPS, ONE_SEGMENT>(p, blocks_per_head);
+  const int64_t pitch = score_pitch(p.seq_k), begin = row.at * pitch;
   const float *s_row = data.s + begin, *dp_row = data.dp + begin;
 
   held_t x = {}, y = {}; /* x: S, then P; y: dP, then dS */
@@ -166,23 +164,21 @@ static __global__ void __launch_bounds__(row_shape<WARPS>::THREADS)
 
 template <int WARPS, bool ONE_SEGMENT>
 static fa_status_t launch_rows(const fa_problem_t *p, fa_pass_t pass, const softmax_data_t *x,
-                               int64_t first_head, int64_t heads, fa_reason_t *why) {
+                               fa_reason_t *why) {
   const int rows = row_shape<WARPS>::ROWS;
   const uint32_t blocks_per_head = (uint32_t)((p->seq_q + rows - 1) / rows);
   auto *kernel =
       pass == FA_FORWARD ? softmax_forward<WARPS, ONE_SEGMENT> : softmax_backward<WARPS, ONE_SEGMENT>;
-  LAUNCH(kernel, heads * blocks_per_head, row_shape<WARPS>::THREADS, sizeof(partials_t), p->stream, *p, *x,
-         (uint32_t)first_head, blocks_per_head);
+  LAUNCH(kernel, p->batch * p->heads_q * blocks_per_head, row_shape<WARPS>::THREADS, sizeof(partials_t),
+         p->stream, *p, *x, blocks_per_head);
   return FA_OK;
 }
 
-fa_status_t launch_softmax(const fa_problem_t *p, fa_pass_t pass, const softmax_data_t *x, int64_t first_head,
-                           int64_t heads, fa_reason_t *why) {
+fa_status_t launch_softmax(const fa_problem_t *p, fa_pass_t pass, const softmax_data_t *x, fa_reason_t *why) {
   const int many = LONG_ROW_WARPS;
-  if (p->seq_k <= row_shape<1>::SEGMENT) return launch_rows<1, true>(p, pass, x, first_head, heads, why);
-  if (p->seq_k <= row_shape<many>::SEGMENT)
-    return launch_rows<many, true>(p, pass, x, first_head, heads, why);
-  return launch_rows<many, false>(p, pass, x, first_head, heads, why);
+  if (p->seq_k <= row_shape<1>::SEGMENT) return launch_rows<1, true>(p, pass, x, why);
+  if (p->seq_k <= row_shape<many>::SEGMENT) return launch_rows<many, true>(p, pass, x, why);
+  return launch_rows<many, false>(p, pass, x, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

@@ -12,7 +12,7 @@ FA_HD static inline int64_t score_pitch(int64_t seq_k) {
   return (seq_k + 7) / 8 * 8;
 }
 
-/* N x N matrices [heads][seq_q][score_pitch]. S and dP begin at `first_head`, P and dS at head 0. */
+/* N x N matrices [batch x heads_q][seq_q][score_pitch]. */
 typedef struct softmax_data {
   const float *s, *dp; /* dp: backward */
   void *prob, *ds;     /* ds: backward */
@@ -22,10 +22,8 @@ typedef struct softmax_data {
 } softmax_data_t;
 
 /* Forward: P = softmax(scale S) and LSE. Backward: P = softmax(scale S) again, dS = P o (dP - D), with D the
- * row sums of P o dP. Hidden keys get 0, whatever S and dP hold there. For `heads` query heads, counted
- * through all batch items from first_head on. */
-fa_status_t launch_softmax(const fa_problem_t *p, fa_pass_t pass, const softmax_data_t *x, int64_t first_head,
-                           int64_t heads, fa_reason_t *why);
+ * row sums of P o dP. Hidden keys get 0, whatever S and dP hold there. */
+fa_status_t launch_softmax(const fa_problem_t *p, fa_pass_t pass, const softmax_data_t *x, fa_reason_t *why);
 
 } // namespace FA_KERNEL_NAMESPACE
 #endif

@@ -58,6 +58,10 @@ for program in "$@"; do
 done
 on_terminal ""
 rm -f "$record" "$folder/last.txt"
+if [ ! -s "$data" ]; then
+  echo "plot: nothing to draw: no step of $* can be timed here (emulated steps have no times)" >&2
+  exit 3
+fi
 
 for terminal in svg png; do
   gnuplot -e "folder = '$folder'; kind = '$terminal'; heads = '$HEADS'; head_dim = '$HEAD_DIM'" \
