@@ -40,6 +40,8 @@ fa_status_t fa_setup_memory(const fa_problem_t *p, bool backward, const fa_step_
 
 /* choose.c: which step on which device. The reason is that of the nearest miss. */
 fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why);
+/* The types that the options name; FA_DTYPES, which a record leaves empty, where they name none. */
+void fa_types_asked(fa_run_t *run);
 
 /* files.c: --load and --save. */
 fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why);

@@ -112,7 +112,10 @@ fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why) {
   fa_status_t status = fa_setup_threads(o, why);
   if (!status && o->load[0]) status = fa_files_load(run, why);
   if (!status) status = fa_problem_check(&run->shape, FA_FORWARD, false, why);
-  if (!status) r->shape = &run->shape;
+  if (!status) {
+    fa_types_asked(run);
+    r->shape = &run->shape;
+  }
   if (!status && o->kv_len) status = read_kv_len(run, why);
   if (!status) status = fa_choose(run, why);
   if (status) return status;

@@ -63,6 +63,7 @@ try $small --step 'a"b,\c	d' --json "$tmp/f.json" --csv "$tmp/f.csv"
 holds "a refused run: status 2" [ $status -eq 2 ]
 holds "a refused run: JSON" json "$tmp/f.json"
 holds "a refused run: CSV" fields "$tmp/f.csv"
+holds "a refused run: no type is recorded where none was named" grep -q '"dtype": null' "$tmp/f.json"
 holds "a refused run: the record says so" grep -q '"status": "invalid"' "$tmp/f.json"
 
 # --- where nothing can be written
