@@ -31,7 +31,8 @@ int fa_driver_main(const fa_stage_t *stage, int argc, char **argv);
 /* setup.c: fills shape, step, machine, tensors with data. Every refusal comes from here, before any work. */
 fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why);
 void fa_setup_free(fa_run_t *run);
-fa_status_t fa_setup_threads(const fa_options_t *o, fa_reason_t *why);
+/* The threads of --threads; refuses a FA_ISA that this processor does not have. */
+fa_status_t fa_setup_processor(const fa_options_t *o, fa_reason_t *why);
 /* The sizes that the options give, with their defaults; files, dtype and kv-len are left to fa_setup. */
 void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p);
 /* FA_REFUSED if host or device have less memory than tensors and workspace take, with both numbers. */

@@ -1,6 +1,7 @@
 /* setup.c - from options to a run that is ready: sizes, step, device, memory, data. */
 #include "driver.h"
 #include "input.h"
+#include "simd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,11 @@ void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p) {
   p->scale = o->has_scale ? o->scale : fa_default_scale(p->head_dim);
 }
 
-fa_status_t fa_setup_threads(const fa_options_t *o, fa_reason_t *why) {
+fa_status_t fa_setup_processor(const fa_options_t *o, fa_reason_t *why) {
+  const char *wrong = fa_isa_wrong();
+  if (wrong) return fa_say(why, FA_REFUSED, "%s", wrong);
   if (!o->threads) return FA_OK;
 #ifdef _OPENMP
-  (void)why;
   omp_set_num_threads((int)o->threads);
   return FA_OK;
 #else
@@ -109,7 +111,7 @@ fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   fa_report_t *r = &run->report;
   fa_setup_sizes(o, &run->shape);
-  fa_status_t status = fa_setup_threads(o, why);
+  fa_status_t status = fa_setup_processor(o, why);
   if (!status && o->load[0]) status = fa_files_load(run, why);
   if (!status) status = fa_problem_check(&run->shape, FA_FORWARD, false, why);
   if (!status) {

@@ -57,6 +57,17 @@ if grep -Eq "^ +with .*splits" "$tmp/text"; then
 else
   refuses 3 "split" $small --splits 2
 fi
+# An instruction set that is none, or not this processor's, is refused like all of the environment.
+for isa in avx1024 AVX2 sse; do
+  program_run=$run
+  run="$run env FA_ISA=$isa"
+  refuses 3 "FA_ISA is baseline.*\"$isa\"" $small
+  run=$program_run
+done
+program_run=$run
+run="$run env FA_ISA=baseline"
+ok "^PASS" $small
+run=$program_run
 for threads in 1 2 7; do ok "^PASS" $small --threads "$threads"; done
 if grep -q "^$program_name,.*,$device,backward," "$tmp/list"; then
   ok "forward and backward" $small --backward
