@@ -163,6 +163,7 @@ static fa_status_t parse_value(fa_options_t *o, const option_t *x, const char *s
   case DEVICE: return parse_device(s, &o->device, why);
   case DIST: return parse_dist(s, &o->dist, why);
   case SEED:
+    o->has_seed = true;
     if (parse_digits(s, &o->seed)) return FA_OK;
     return fa_say(why, FA_INVALID, "--seed takes a whole number below 2^64; \"%.40s\" is not one", s);
   default:
@@ -217,12 +218,15 @@ fa_status_t fa_options_parse(fa_options_t *o, fa_program_t program, int argc, ch
   o->batch = o->heads = o->heads_kv = o->seq = o->seq_q = o->seq_k = o->head_dim = o->head_dim_v = FA_UNSET;
   o->dtype = o->dtype_out = o->device = FA_UNSET;
   o->seed = 1;
-  o->dist = fa_dists[0].name;
   fa_status_t status = FA_OK;
   for (int at = 1; at < argc && !status;) status = parse_option(o, program, argc, argv, &at, why);
   if (status || o->help || o->version) return status;
   if (o->load[3] && !o->backward)
     return fa_say(why, FA_INVALID, "the fourth file of --load, do.npy, goes with --backward: add it");
+  if (o->load[0] && (o->dist || o->has_seed) && (o->load[3] || !o->backward))
+    return fa_say(why, FA_INVALID, "--%s is of random input, and --load gives all of it: leave one out",
+                  o->dist ? "dist" : "seed");
+  if (!o->dist) o->dist = fa_dists[0].name;
   if (o->csv && o->json && !strcmp(o->csv, o->json))
     return fa_say(why, FA_INVALID, "--csv and --json cannot both go to %.60s: give one another file",
                   strcmp(o->csv, "-") ? o->csv : "standard output");

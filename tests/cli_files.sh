@@ -36,6 +36,8 @@ ok "heads 2, seq 40, head dim 16" $there --load "$o" "$o" "$o" --save "$tmp/roun
 if grep -q "^$program_name,.*,$device,backward," "$tmp/list"; then
   ok "forward and backward" $there --backward --load "$o" "$o" "$o" "$o"
   ok "forward and backward" $there --backward --load "$o" "$o" "$o"
+  ok "forward and backward" $there --backward --load "$o" "$o" "$o" --seed 2 --dist ones # of dO
+  refuses 2 "seed is of random input" $there --backward --load "$o" "$o" "$o" "$o" --seed 2
 fi
 for version in 2 3; do
   npy "$q" $version "$(header '<f4' "$shape")"
@@ -150,3 +152,5 @@ for files in "" "$q" "$q $k" "$q $k $v $q $q"; do
   refuses 2 "load takes 3 or 4 files" $there --load $files
 done
 refuses 2 "load takes 3 or 4 files" $there --load="$q" "$k" "$v"
+refuses 2 "dist is of random input" $there --load "$q" "$k" "$v" --dist normal
+refuses 2 "seed is of random input" $there --load "$q" "$k" "$v" --seed 1
