@@ -2,6 +2,7 @@
 #ifndef FA_DRIVER_H
 #define FA_DRIVER_H
 
+#include "npy.h"
 #include "options.h"
 #include "report.h"
 
@@ -19,6 +20,7 @@ typedef struct fa_run {
   fa_problem_t shape; /* sizes and types; no data */
   int32_t *kv_len;    /* shape.kv_len, or NULL */
   float *files[4];    /* --load: q, k, v, do as read, or NULL */
+  fa_npy_lost_t lost[4];
   fa_tensors_t tensors;
   FILE *text;   /* where people read: standard output, or standard error if a record goes there */
   FILE *detail; /* the same, or NULL with --quiet */
@@ -46,7 +48,7 @@ void fa_types_asked(fa_run_t *run);
 
 /* files.c: --load and --save. */
 fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why);
-void fa_files_fill(fa_run_t *run);
+void fa_files_fill(fa_run_t *run); /* warns of numbers that the type cannot hold */
 fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why); /* makes the folder of --save */
 fa_status_t fa_files_save(const fa_run_t *run, fa_reason_t *why);
 
