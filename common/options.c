@@ -2,6 +2,7 @@
 #include "options.h"
 #include "input.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,11 +114,15 @@ static fa_status_t parse_size(const option_t *x, const char *s, int64_t *value, 
 
 static fa_status_t parse_scale(fa_options_t *o, const char *s, fa_reason_t *why) {
   char *end;
+  errno = 0;
   o->scale = strtof(s, &end);
+  bool vanished = errno == ERANGE && o->scale == 0;
   o->has_scale = true;
   bool number = end != s && !*end && !strchr(" \t\n\v\f\r", s[0]);
   if (!number || !isfinite(o->scale))
     return fa_say(why, FA_INVALID, "--scale takes a finite number such as 0.125; \"%.40s\" is not one", s);
+  if (vanished)
+    return fa_say(why, FA_INVALID, "--scale %.40s is too small: it would become 0; --scale 0 says that", s);
   return FA_OK;
 }
 

@@ -44,7 +44,7 @@ ok "nothing to compare" $small --batch 0
 ok "nothing to compare" $small --seq 0
 
 # --- problem and input
-for scale in 0 -0.5 1 1e-3 0x1p-3 .125; do ok "^PASS" $small --scale "$scale"; done
+for scale in 0 0e-400 1e-44 -0.5 1 1e-3 0x1p-3 .125; do ok "^PASS" $small --scale "$scale"; done
 for dist in normal outliers large tiny uniform ones ramp; do ok "input $dist" $small --dist "$dist"; done
 ok "^PASS" $small --seed 0
 ok "^PASS" $small --seed 18446744073709551615

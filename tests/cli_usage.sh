@@ -30,6 +30,7 @@ refuses 2 "threads is 4097; it must be at most 4096" --threads 4097
 refuses 2 "multiple of heads_kv" --heads 3 --heads-kv 2
 refuses 2 "multiple of heads_kv" --heads 2 --heads-kv 4
 for value in x 1x nan inf -inf 1e99 " 1" 1,5; do refuses 2 "scale takes a finite number" --scale "$value"; done
+for value in 1e-400 -1e-60 0x1p-200; do refuses 2 "scale $value is too small" --scale "$value"; done
 for value in fp64 FP32 half 32; do
   refuses 2 "--dtype takes" --dtype "$value"
   refuses 2 "--dtype-out takes" --dtype-out "$value"
