@@ -20,19 +20,25 @@ typedef struct option {
 #define AT(field) offsetof(fa_options_t, field)
 enum { STAGE = FA_PROGRAM_STAGE, BOTH = FA_PROGRAM_STAGE | FA_PROGRAM_DEMO };
 
-/* Sizes are bounded so that products stay in 64 bits until fa_problem_check has looked at them. An entry
- * without a place is the title of a group. */
+/* The bounds of fa_problem_check, which knows no options' names: heads and head sizes alone, and the elements of
+ * a tensor. */
+#define MOST_HEADS_AND_DIM INT32_MAX
+#define MOST_ELEMENTS ((int64_t)1 << 60)
+
+/* An entry without a place is the title of a group. */
 static const option_t options[] = {
     {"Shape", NULL, NULL, FLAG, 0, 0, 0, BOTH},
-    {"batch", "N", "sequences (1)", SIZE, AT(batch), 0, INT64_MAX, BOTH},
-    {"heads", "N", "query heads (4)", SIZE, AT(heads), 1, INT64_MAX, BOTH},
+    {"batch", "N", "sequences (1)", SIZE, AT(batch), 0, MOST_ELEMENTS, BOTH},
+    {"heads", "N", "query heads (4)", SIZE, AT(heads), 1, MOST_HEADS_AND_DIM, BOTH},
     {"heads-kv", "N", "key and value heads; must divide the query heads (as many)", SIZE, AT(heads_kv), 1,
-     INT64_MAX, STAGE},
-    {"seq", "N", "both lengths (256)", SIZE, AT(seq), 0, INT64_MAX, BOTH},
-    {"seq-q", "N", "queries per head (as many as keys)", SIZE, AT(seq_q), 0, INT64_MAX, STAGE},
-    {"seq-k", "N", "keys per head (as many as queries)", SIZE, AT(seq_k), 0, INT64_MAX, STAGE},
-    {"head-dim", "N", "components of a query and a key (64)", SIZE, AT(head_dim), 1, INT64_MAX, BOTH},
-    {"head-dim-v", "N", "components of a value (as head-dim)", SIZE, AT(head_dim_v), 1, INT64_MAX, STAGE},
+     MOST_HEADS_AND_DIM, STAGE},
+    {"seq", "N", "both lengths (256)", SIZE, AT(seq), 0, MOST_ELEMENTS, BOTH},
+    {"seq-q", "N", "queries per head (as many as keys)", SIZE, AT(seq_q), 0, MOST_ELEMENTS, STAGE},
+    {"seq-k", "N", "keys per head (as many as queries)", SIZE, AT(seq_k), 0, MOST_ELEMENTS, STAGE},
+    {"head-dim", "N", "components of a query and a key (64)", SIZE, AT(head_dim), 1, MOST_HEADS_AND_DIM,
+     BOTH},
+    {"head-dim-v", "N", "components of a value (as head-dim)", SIZE, AT(head_dim_v), 1, MOST_HEADS_AND_DIM,
+     STAGE},
     {"kv-len", "N[,N...]", "valid keys: one number for all sequences, or one for each", TEXT, AT(kv_len), 0,
      0, STAGE},
 

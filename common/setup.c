@@ -65,8 +65,10 @@ static fa_status_t read_kv_len(fa_run_t *run, fa_reason_t *why) {
     more = *s++ == ',';
   }
   if (n != 1 && n != batch)
-    return fa_say(why, FA_INVALID, "--kv-len has %lld numbers for a batch of %lld: give 1 or %lld",
-                  (long long)n, (long long)batch, (long long)batch);
+    return batch == 1
+               ? fa_say(why, FA_INVALID, "--kv-len has %lld numbers for a batch of 1: give 1", (long long)n)
+               : fa_say(why, FA_INVALID, "--kv-len has %lld numbers for a batch of %lld: give 1 or %lld",
+                        (long long)n, (long long)batch, (long long)batch);
   for (int64_t b = n; b < batch; b++) run->kv_len[b] = run->kv_len[0];
   run->shape.kv_len = run->kv_len;
   return FA_OK;
