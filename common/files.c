@@ -88,13 +88,15 @@ static void warn(fa_run_t *run, int i) {
   fa_array_size(&run->tensors.host, loaded[i], size);
   for (int axis = 3; axis >= 0; axis--) at[axis] = rest % size[axis], rest /= size[axis];
   fa_progress(NULL);
-  fprintf(
-      stderr,
-      "%s: warning: %lld of the numbers of %.160s are finite there and beyond the range of %s, the first at "
-      "[%lld, %lld, %lld, %lld]\n",
+  fa_reason_t line;
+  fa_say(
+      &line, FA_OK,
+      "%s: warning: %lld of the numbers of %.80s are finite there and beyond the range of %s, the first at "
+      "[%lld, %lld, %lld, %lld]",
       run->stage->name, (long long)lost->count, run->options->load[i],
       fa_dtype_name(fa_array_dtype(&run->tensors.host, loaded[i])), (long long)at[0], (long long)at[1],
       (long long)at[2], (long long)at[3]);
+  fprintf(stderr, "%s\n", line.text);
 }
 
 void fa_files_fill(fa_run_t *run) {

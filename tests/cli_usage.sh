@@ -8,6 +8,13 @@ refuses 2 "no option --se;" --se 4
 refuses 2 "\"seq\" is not an option" seq
 refuses 2 "\"-q\" is not an option" -q
 refuses 2 "\"\" is not an option" ""
+escape=$(printf '\033[31m')
+line_end='a
+b'
+refuses 2 'no step "\?\[31mx"' --step "${escape}x"
+refuses 2 'no step "a\?b"' --step "$line_end"
+refuses 2 "no option --\?\[31m;" "--$escape"
+refuses 2 "scale takes .*\"a\?b\"" --scale "$line_end"
 refuses 2 "causal takes no value" --causal=1
 refuses 2 "list .* has no --json" --list --json "$tmp/list.json"
 for option in batch heads heads-kv seq seq-q seq-k head-dim head-dim-v kv-len dtype dtype-out scale seed dist \
