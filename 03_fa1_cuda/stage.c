@@ -60,7 +60,6 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
     return fa_say(why, FA_REFUSED,
                   "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld, %s; sm_%d has %zu",
                   step->name, wanted, (long long)d, pass == FA_FORWARD ? "forward" : "backward", sm, shared);
-  /* Types last: whoever names none hears what the first of them, fp32, was refused for. */
   if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s computes in fp16 and bf16, not in %s", step->name,
                   fa_dtype_name(p->dtype));

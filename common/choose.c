@@ -48,8 +48,28 @@ static const fa_step_t *last_fit(const fa_run_t *run, const fa_step_t *only, fa_
   return found;
 }
 
-/* Tries one device with the type asked for, or with each type in turn; of several refusals of one device
- * the first type's is the one to tell. */
+static void set_types(fa_run_t *run, fa_dtype_t dtype) {
+  run->shape.dtype = dtype;
+  run->shape.dtype_out = run->options->dtype_out != FA_UNSET ? (fa_dtype_t)run->options->dtype_out
+                         : dtype == FA_E4M3                  ? FA_BF16
+                                                             : dtype;
+}
+
+/* Does a candidate compute in this type at all, whatever keeps it from this problem? */
+static bool has_type(const fa_run_t *run, const fa_step_t *only, fa_device_t device, fa_dtype_t dtype) {
+  fa_problem_t plain = {.batch = 1, .heads_q = 1, .heads_kv = 1, .seq_q = 256, .seq_k = 256};
+  plain.head_dim = plain.head_dim_v = 64;
+  plain.scale = fa_default_scale(plain.head_dim);
+  plain.dtype = dtype;
+  plain.dtype_out = dtype == FA_E4M3 ? FA_BF16 : dtype;
+  for (const fa_step_t *s = run->stage->steps; s->name; s++)
+    if ((only ? s == only : s->main) && !fa_stage_supports(run->stage, s, &plain, FA_FORWARD, device, NULL))
+      return true;
+  return false;
+}
+
+/* Tries one device with the type asked for, or with each type in turn. Of several refusals of one device the
+ * one to tell is that of the first type which the candidates have: nobody asked for the others. */
 static bool try_device(fa_run_t *run, const fa_step_t *only, fa_device_t device, miss_t *miss) {
   const fa_options_t *o = run->options;
   fa_reason_t closed = {""};
@@ -61,15 +81,15 @@ static bool try_device(fa_run_t *run, const fa_step_t *only, fa_device_t device,
   }
   int first = o->dtype == FA_UNSET ? FA_FP32 : o->dtype, last = o->dtype == FA_UNSET ? FA_E4M3 : o->dtype;
   miss_t here = {0};
+  bool told = false;
   for (int t = first; t <= last; t++) {
     miss_t of_type = {0};
-    run->shape.dtype = (fa_dtype_t)t;
-    run->shape.dtype_out = o->dtype_out != FA_UNSET ? (fa_dtype_t)o->dtype_out
-                           : t == FA_E4M3           ? FA_BF16
-                                                    : (fa_dtype_t)t;
+    set_types(run, (fa_dtype_t)t);
     run->step = last_fit(run, only, device, &of_type);
     if (run->step) return true;
-    if (t == first) here = of_type;
+    bool has = has_type(run, only, device, (fa_dtype_t)t);
+    if (t == first || (has && !told)) here = of_type;
+    told = told || has;
   }
   if (here.any) remember(miss, here.near, &here.reason);
   return false;
@@ -84,6 +104,10 @@ static fa_status_t no_such_step(const fa_run_t *run, fa_reason_t *why) {
                 run->options->step, names);
 }
 
+void fa_types_asked(fa_run_t *run) {
+  set_types(run, run->options->dtype == FA_UNSET ? FA_DTYPES : (fa_dtype_t)run->options->dtype);
+}
+
 fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   const fa_step_t *only = o->step ? fa_find_step(run->stage, o->step) : NULL;
@@ -96,6 +120,7 @@ fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why) {
     run->machine = fa_machine(order[i]);
     return FA_OK;
   }
+  fa_types_asked(run);
   return fa_say(why, FA_REFUSED, "%s",
                 miss.any ? miss.reason.text : "no step of this stage runs by itself: name one with --step");
 }

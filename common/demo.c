@@ -270,7 +270,7 @@ int main(int argc, char **argv) {
   if (!status && (p.batch == 0 || p.seq_q == 0))
     status =
         fa_say(&why, FA_INVALID, "--batch and --seq must be at least 1: there is nothing to show otherwise");
-  if (!status) status = fa_setup_threads(&o, &why);
+  if (!status) status = fa_setup_processor(&o, &why);
   if (status) {
     fprintf(stderr, "demo: %s\n", why.text);
     return (int)status;

@@ -1,8 +1,11 @@
 /* driver.c - the program of every stage, from its arguments to its exit status. */
+#define _POSIX_C_SOURCE 200809L
 #include "driver.h"
 #include "input.h"
 
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void print_help(const fa_stage_t *stage, FILE *out) {
   const char *name = stage->name;
@@ -19,11 +22,41 @@ static void print_help(const fa_stage_t *stage, FILE *out) {
   fprintf(out, "\nExit status: 0 done; 1 a check failed; 2 wrong usage or input; 3 refused here.\n");
 }
 
-/* A place for a record: standard output for "-". Opened before the work, so that hours are not lost. */
+/* One file under two names. /dev/null and its like take whatever comes. */
+static bool same_file(FILE *a, FILE *b) {
+  struct stat x, y;
+  if (!a || !b || fstat(fileno(a), &x) || fstat(fileno(b), &y)) return false;
+  return x.st_dev == y.st_dev && x.st_ino == y.st_ino && (!S_ISCHR(x.st_mode) || isatty(fileno(a)));
+}
+
+/* A place for a record: standard output for "-", or under whatever name. Opened before the work, so that hours
+ * are not lost; what a file holds stays until empty_record. */
 static fa_status_t open_record(const char *path, FILE **f, fa_reason_t *why) {
   if (!path) return FA_OK;
-  *f = strcmp(path, "-") ? fopen(path, "w") : stdout;
-  return *f ? FA_OK : fa_say(why, FA_INVALID, "cannot write %.200s: is its folder there and writable?", path);
+  *f = strcmp(path, "-") ? fopen(path, "a") : stdout;
+  if (!*f) return fa_say(why, FA_INVALID, "cannot write %.200s: is its folder there and writable?", path);
+  if (*f != stdout && same_file(*f, stdout)) {
+    fclose(*f);
+    *f = stdout;
+  }
+  return FA_OK;
+}
+
+static fa_status_t empty_record(const char *path, FILE *f, fa_reason_t *why) {
+  struct stat info;
+  if (!f || f == stdout || fstat(fileno(f), &info) || !S_ISREG(info.st_mode)) return FA_OK;
+  return ftruncate(fileno(f), 0) ? fa_say(why, FA_INVALID, "cannot write %.200s", path) : FA_OK;
+}
+
+static fa_status_t open_records(const fa_options_t *o, FILE **csv, FILE **json, fa_reason_t *why) {
+  fa_status_t status = open_record(o->csv, csv, why);
+  if (!status) status = open_record(o->json, json, why);
+  if (!status && same_file(*csv, *json))
+    status = fa_say(why, FA_INVALID, "--csv %.80s and --json %.80s are one file: give one another", o->csv,
+                    o->json);
+  if (!status) status = empty_record(o->csv, *csv, why);
+  if (!status) status = empty_record(o->json, *json, why);
+  return status;
 }
 
 /* False if anything that was written did not arrive (a full disk, for example). */
@@ -76,8 +109,7 @@ static fa_status_t run_all(fa_run_t *run, fa_reason_t *why) {
 static fa_status_t run_and_record(fa_run_t *run, bool *told, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   FILE *csv = NULL, *json = NULL;
-  fa_status_t status = open_record(o->csv, &csv, why);
-  if (!status) status = open_record(o->json, &json, why);
+  fa_status_t status = open_records(o, &csv, &json, why);
   if (!status) {
     run->text = csv == stdout || json == stdout ? stderr : stdout;
     run->detail = o->quiet ? NULL : run->text;
@@ -106,8 +138,8 @@ static fa_status_t list(const fa_stage_t *stage, const fa_options_t *o, fa_reaso
     fa_list(stage, stdout);
     return FA_OK;
   }
-  FILE *f = NULL;
-  fa_status_t status = open_record(o->csv, &f, why);
+  FILE *f = NULL, *none = NULL;
+  fa_status_t status = open_records(o, &f, &none, why);
   if (status) return status;
   fa_list_csv(stage, f);
   return close_record(f) ? FA_OK : fa_say(why, FA_FAILED, "cannot write %.200s", o->csv);

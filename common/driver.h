@@ -2,6 +2,7 @@
 #ifndef FA_DRIVER_H
 #define FA_DRIVER_H
 
+#include "npy.h"
 #include "options.h"
 #include "report.h"
 
@@ -19,6 +20,7 @@ typedef struct fa_run {
   fa_problem_t shape; /* sizes and types; no data */
   int32_t *kv_len;    /* shape.kv_len, or NULL */
   float *files[4];    /* --load: q, k, v, do as read, or NULL */
+  fa_npy_lost_t lost[4];
   fa_tensors_t tensors;
   FILE *text;   /* where people read: standard output, or standard error if a record goes there */
   FILE *detail; /* the same, or NULL with --quiet */
@@ -31,7 +33,8 @@ int fa_driver_main(const fa_stage_t *stage, int argc, char **argv);
 /* setup.c: fills shape, step, machine, tensors with data. Every refusal comes from here, before any work. */
 fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why);
 void fa_setup_free(fa_run_t *run);
-fa_status_t fa_setup_threads(const fa_options_t *o, fa_reason_t *why);
+/* The threads of --threads; refuses a FA_ISA that this processor does not have. */
+fa_status_t fa_setup_processor(const fa_options_t *o, fa_reason_t *why);
 /* The sizes that the options give, with their defaults; files, dtype and kv-len are left to fa_setup. */
 void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p);
 /* FA_REFUSED if host or device have less memory than tensors and workspace take, with both numbers. */
@@ -40,10 +43,12 @@ fa_status_t fa_setup_memory(const fa_problem_t *p, bool backward, const fa_step_
 
 /* choose.c: which step on which device. The reason is that of the nearest miss. */
 fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why);
+/* The types that the options name; FA_DTYPES, which a record leaves empty, where they name none. */
+void fa_types_asked(fa_run_t *run);
 
 /* files.c: --load and --save. */
 fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why);
-void fa_files_fill(fa_run_t *run);
+void fa_files_fill(fa_run_t *run); /* warns of numbers that the type cannot hold */
 fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why); /* makes the folder of --save */
 fa_status_t fa_files_save(const fa_run_t *run, fa_reason_t *why);
 

@@ -5,6 +5,7 @@
 #include "npy.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,7 +36,7 @@ fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why) {
   fa_status_t status = FA_OK;
   enum { Q, K, V, DO };
   for (int i = 0; i < 4 && !status; i++)
-    if (o->load[i]) status = fa_npy_load(o->load[i], &run->files[i], shape[i], why);
+    if (o->load[i]) status = fa_npy_load(o->load[i], &run->files[i], shape[i], &run->lost[i], why);
   if (!status) status = same(o, K, Q, 0, shape, why);
   if (!status) status = same(o, V, K, 0, shape, why);
   if (!status) status = same(o, V, K, 1, shape, why);
@@ -60,8 +61,10 @@ fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why) {
   return FA_OK;
 }
 
-/* Packed numbers [batch][heads][rows][dim] to or from a tensor of any layout and type. */
-static void copy(fa_problem_t *p, int array, float *packed, bool into_tensor) {
+/* Packed numbers [batch][heads][rows][dim] to or from a tensor of any layout and type; into it, *lost learns of
+ * those that the type cannot hold. */
+static void copy(fa_problem_t *p, int array, float *packed, bool into_tensor, fa_npy_lost_t *lost) {
+  const float *begin = packed;
   int64_t size[4];
   fa_array_size(p, array, size);
   const fa_tensor_t *t = fa_array_tensor(p, array);
@@ -70,16 +73,37 @@ static void copy(fa_problem_t *p, int array, float *packed, bool into_tensor) {
     for (int64_t h = 0; h < size[1]; h++)
       for (int64_t r = 0; r < size[2]; r++)
         for (int64_t c = 0; c < size[3]; c++, packed++)
-          if (into_tensor)
+          if (into_tensor) {
             fa_store(dtype, t->data, fa_row(t, b, h, r) + c, *packed);
-          else
+            if (isfinite(*packed) && !isfinite(fa_load(dtype, t->data, fa_row(t, b, h, r) + c)))
+              fa_npy_lose(lost, packed - begin);
+          } else
             *packed = fa_load(dtype, t->data, fa_row(t, b, h, r) + c);
+}
+
+static void warn(fa_run_t *run, int i) {
+  const fa_npy_lost_t *lost = &run->lost[i];
+  if (!lost->count) return;
+  int64_t size[4], at[4], rest = lost->first;
+  fa_array_size(&run->tensors.host, loaded[i], size);
+  for (int axis = 3; axis >= 0; axis--) at[axis] = rest % size[axis], rest /= size[axis];
+  fa_progress(NULL);
+  fa_reason_t line;
+  fa_say(
+      &line, FA_OK,
+      "%s: warning: %lld of the numbers of %.80s are finite there and beyond the range of %s, the first at "
+      "[%lld, %lld, %lld, %lld]",
+      run->stage->name, (long long)lost->count, run->options->load[i],
+      fa_dtype_name(fa_array_dtype(&run->tensors.host, loaded[i])), (long long)at[0], (long long)at[1],
+      (long long)at[2], (long long)at[3]);
+  fprintf(stderr, "%s\n", line.text);
 }
 
 void fa_files_fill(fa_run_t *run) {
   for (int i = 0; i < 4; i++) {
     if (!run->files[i]) continue;
-    copy(&run->tensors.host, loaded[i], run->files[i], true);
+    copy(&run->tensors.host, loaded[i], run->files[i], true, &run->lost[i]);
+    warn(run, i);
     free(run->files[i]);
     run->files[i] = NULL;
   }
@@ -112,7 +136,7 @@ static fa_status_t save_array(const fa_run_t *run, int array, fa_reason_t *why) 
     if (array == FA_LSE)
       memcpy(packed, p.lse, count * sizeof *packed);
     else
-      copy(&p, array, packed, false);
+      copy(&p, array, packed, false, NULL);
     status = fa_npy_save(path, packed, array == FA_LSE ? 3 : 4, size, why);
   }
   free(path);

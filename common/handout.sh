@@ -2,6 +2,15 @@
 # handout.sh STAGE OUT - writes the tree that a student gets for one stage: everything needed to build and
 # check it, with the marked solutions replaced by their stubs, and without answers or seeded bugs.
 set -eu
+
+# A path as a shell reads it back: in quotes where it has to be.
+quoted() {
+  case $1 in
+  *[!A-Za-z0-9_./+,:@%-]*) printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")" ;;
+  *) printf '%s' "$1" ;;
+  esac
+}
+
 stage=${1:-} out=${2:-}
 [ -n "$stage" ] && [ -n "$out" ] || { echo "usage: make handout STAGE=02_tiled_cpu OUT=dir" >&2; exit 2; }
 [ -f "$stage/stage.c" ] || { echo "handout: there is no stage $stage" >&2; exit 2; }
@@ -45,4 +54,5 @@ $parts
 Everything outside the marked parts works as it is. On a bare Debian or Ubuntu: apt-get install -y make g++. AGENTS.md says how coding
 assistants should behave here.
 TEXT
-echo "handout: $out holds $stage with $regions part$([ "$regions" = 1 ] || echo s) to write; try 'make -C $out check STAGE=$stage'"
+echo "handout: $out holds $stage with $regions part$([ "$regions" = 1 ] || echo s) to write; try"
+echo "  make -C $(quoted "$out") check STAGE=$stage"

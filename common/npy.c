@@ -10,6 +10,7 @@
 #include "dtype.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -173,18 +174,34 @@ static float element(const char *raw, int width) {
   return (float)x;
 }
 
-static bool read_data(FILE *f, int width, int64_t count, float *data) {
+void fa_npy_lose(fa_npy_lost_t *lost, int64_t at) {
+  if (!lost->count++ || at < lost->first) lost->first = at;
+}
+
+static bool lost_in_fp32(const char *raw, int width, float rounded) {
+  double x;
+  if (width != 8 || isfinite(rounded)) return false;
+  memcpy(&x, raw, 8);
+  return isfinite(x);
+}
+
+static bool read_data(FILE *f, int width, int64_t count, float *data, fa_npy_lost_t *lost) {
   char raw[8192];
   int64_t chunk = (int64_t)sizeof raw / width;
   for (int64_t i = 0; i < count; i += chunk) {
     int64_t n = count - i < chunk ? count - i : chunk;
     if (fread(raw, (size_t)width, (size_t)n, f) != (size_t)n) return false;
-    for (int64_t j = 0; j < n; j++) data[i + j] = element(raw + j * width, width);
+    for (int64_t j = 0; j < n; j++) {
+      const char *one = raw + j * width;
+      data[i + j] = element(one, width);
+      if (lost_in_fp32(one, width, data[i + j])) fa_npy_lose(lost, i + j);
+    }
   }
   return true;
 }
 
-static fa_status_t load(FILE *f, const char *path, float **data, int64_t shape[4], fa_reason_t *why) {
+static fa_status_t load(FILE *f, const char *path, float **data, int64_t shape[4], fa_npy_lost_t *lost,
+                        fa_reason_t *why) {
   struct stat info;
   if (fstat(fileno(f), &info) || !S_ISREG(info.st_mode))
     return fa_say(why, FA_INVALID, "%.160s is not a regular file", path);
@@ -205,7 +222,7 @@ static fa_status_t load(FILE *f, const char *path, float **data, int64_t shape[4
   if (fa_machine_cpu.alloc(&memory, (size_t)count * sizeof **data, &reason))
     return fa_say(why, FA_REFUSED, "%.120s: %.120s", path, reason.text);
   *data = memory;
-  if (!read_data(f, h.width, count, *data)) {
+  if (!read_data(f, h.width, count, *data, lost)) {
     fa_machine_cpu.release(memory);
     *data = NULL;
     return fa_say(why, FA_INVALID, "%.160s cannot be read to its end", path);
@@ -214,14 +231,18 @@ static fa_status_t load(FILE *f, const char *path, float **data, int64_t shape[4
   return FA_OK;
 }
 
-fa_status_t fa_npy_load(const char *path, float **data, int64_t shape[4], fa_reason_t *why) {
+fa_status_t fa_npy_load(const char *path, float **data, int64_t shape[4], fa_npy_lost_t *lost,
+                        fa_reason_t *why) {
+  fa_npy_lost_t unused;
+  if (!lost) lost = &unused;
   *data = NULL;
+  *lost = (fa_npy_lost_t){0};
   struct stat info; /* looked at before opening, because opening a pipe would wait for its writer */
   if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
     return fa_say(why, FA_INVALID, "%.160s is not a regular file", path);
   FILE *f = fopen(path, "rb");
   if (!f) return fa_say(why, FA_INVALID, "cannot open %.160s: %s", path, strerror(errno));
-  fa_status_t status = load(f, path, data, shape, why);
+  fa_status_t status = load(f, path, data, shape, lost, why);
   fclose(f);
   return status;
 }

@@ -2,6 +2,7 @@
 #include "options.h"
 #include "input.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +20,25 @@ typedef struct option {
 #define AT(field) offsetof(fa_options_t, field)
 enum { STAGE = FA_PROGRAM_STAGE, BOTH = FA_PROGRAM_STAGE | FA_PROGRAM_DEMO };
 
-/* Sizes are bounded so that products stay in 64 bits until fa_problem_check has looked at them. An entry
- * without a place is the title of a group. */
+/* The bounds of fa_problem_check, which knows no options' names: heads and head sizes alone, and the elements of
+ * a tensor. */
+#define MOST_HEADS_AND_DIM INT32_MAX
+#define MOST_ELEMENTS ((int64_t)1 << 60)
+
+/* An entry without a place is the title of a group. */
 static const option_t options[] = {
     {"Shape", NULL, NULL, FLAG, 0, 0, 0, BOTH},
-    {"batch", "N", "sequences (1)", SIZE, AT(batch), 0, INT64_MAX, BOTH},
-    {"heads", "N", "query heads (4)", SIZE, AT(heads), 1, INT64_MAX, BOTH},
+    {"batch", "N", "sequences (1)", SIZE, AT(batch), 0, MOST_ELEMENTS, BOTH},
+    {"heads", "N", "query heads (4)", SIZE, AT(heads), 1, MOST_HEADS_AND_DIM, BOTH},
     {"heads-kv", "N", "key and value heads; must divide the query heads (as many)", SIZE, AT(heads_kv), 1,
-     INT64_MAX, STAGE},
-    {"seq", "N", "both lengths (256)", SIZE, AT(seq), 0, INT64_MAX, BOTH},
-    {"seq-q", "N", "queries per head (as many as keys)", SIZE, AT(seq_q), 0, INT64_MAX, STAGE},
-    {"seq-k", "N", "keys per head (as many as queries)", SIZE, AT(seq_k), 0, INT64_MAX, STAGE},
-    {"head-dim", "N", "components of a query and a key (64)", SIZE, AT(head_dim), 1, INT64_MAX, BOTH},
-    {"head-dim-v", "N", "components of a value (as head-dim)", SIZE, AT(head_dim_v), 1, INT64_MAX, STAGE},
+     MOST_HEADS_AND_DIM, STAGE},
+    {"seq", "N", "both lengths (256)", SIZE, AT(seq), 0, MOST_ELEMENTS, BOTH},
+    {"seq-q", "N", "queries per head (as many as keys)", SIZE, AT(seq_q), 0, MOST_ELEMENTS, STAGE},
+    {"seq-k", "N", "keys per head (as many as queries)", SIZE, AT(seq_k), 0, MOST_ELEMENTS, STAGE},
+    {"head-dim", "N", "components of a query and a key (64)", SIZE, AT(head_dim), 1, MOST_HEADS_AND_DIM,
+     BOTH},
+    {"head-dim-v", "N", "components of a value (as head-dim)", SIZE, AT(head_dim_v), 1, MOST_HEADS_AND_DIM,
+     STAGE},
     {"kv-len", "N[,N...]", "valid keys: one number for all sequences, or one for each", TEXT, AT(kv_len), 0,
      0, STAGE},
 
@@ -113,11 +120,15 @@ static fa_status_t parse_size(const option_t *x, const char *s, int64_t *value, 
 
 static fa_status_t parse_scale(fa_options_t *o, const char *s, fa_reason_t *why) {
   char *end;
+  errno = 0;
   o->scale = strtof(s, &end);
+  bool vanished = errno == ERANGE && o->scale == 0;
   o->has_scale = true;
   bool number = end != s && !*end && !strchr(" \t\n\v\f\r", s[0]);
   if (!number || !isfinite(o->scale))
     return fa_say(why, FA_INVALID, "--scale takes a finite number such as 0.125; \"%.40s\" is not one", s);
+  if (vanished)
+    return fa_say(why, FA_INVALID, "--scale %.40s is too small: it would become 0; --scale 0 says that", s);
   return FA_OK;
 }
 
@@ -163,6 +174,7 @@ static fa_status_t parse_value(fa_options_t *o, const option_t *x, const char *s
   case DEVICE: return parse_device(s, &o->device, why);
   case DIST: return parse_dist(s, &o->dist, why);
   case SEED:
+    o->has_seed = true;
     if (parse_digits(s, &o->seed)) return FA_OK;
     return fa_say(why, FA_INVALID, "--seed takes a whole number below 2^64; \"%.40s\" is not one", s);
   default:
@@ -217,12 +229,15 @@ fa_status_t fa_options_parse(fa_options_t *o, fa_program_t program, int argc, ch
   o->batch = o->heads = o->heads_kv = o->seq = o->seq_q = o->seq_k = o->head_dim = o->head_dim_v = FA_UNSET;
   o->dtype = o->dtype_out = o->device = FA_UNSET;
   o->seed = 1;
-  o->dist = fa_dists[0].name;
   fa_status_t status = FA_OK;
   for (int at = 1; at < argc && !status;) status = parse_option(o, program, argc, argv, &at, why);
   if (status || o->help || o->version) return status;
   if (o->load[3] && !o->backward)
     return fa_say(why, FA_INVALID, "the fourth file of --load, do.npy, goes with --backward: add it");
+  if (o->load[0] && (o->dist || o->has_seed) && (o->load[3] || !o->backward))
+    return fa_say(why, FA_INVALID, "--%s is of random input, and --load gives all of it: leave one out",
+                  o->dist ? "dist" : "seed");
+  if (!o->dist) o->dist = fa_dists[0].name;
   if (o->csv && o->json && !strcmp(o->csv, o->json))
     return fa_say(why, FA_INVALID, "--csv and --json cannot both go to %.60s: give one another file",
                   strcmp(o->csv, "-") ? o->csv : "standard output");

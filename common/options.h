@@ -15,7 +15,7 @@ typedef struct fa_options {
   int64_t batch, heads, heads_kv, seq, seq_q, seq_k, head_dim, head_dim_v;
   const char *kv_len; /* as typed; needs the batch to be understood */
   int dtype, dtype_out;
-  bool causal, has_scale;
+  bool causal, has_scale, has_seed;
   float scale;
   uint64_t seed;
   const char *dist;

@@ -5,12 +5,19 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* A reason may repeat what a user typed: it stays one line, and moves no terminal's cursor. */
+static void one_line(char *text) {
+  for (; *text; text++)
+    if ((unsigned char)*text < ' ' || *text == 0x7f) *text = '?';
+}
+
 fa_status_t fa_say(fa_reason_t *why, fa_status_t status, const char *format, ...) {
   if (why) {
     va_list args;
     va_start(args, format);
     vsnprintf(why->text, sizeof why->text, format, args);
     va_end(args);
+    one_line(why->text);
   }
   return status;
 }

@@ -98,8 +98,8 @@ static void shape_columns(writer_t *w, const fa_report_t *r) {
   integer(w, "head_dim", known, p->head_dim);
   integer(w, "head_dim_v", known, p->head_dim_v);
   yes_no(w, "kv_len", known, p->kv_len != NULL);
-  text(w, "dtype", known ? fa_dtype_name(p->dtype) : NULL);
-  text(w, "dtype_out", known ? fa_dtype_name(p->dtype_out) : NULL);
+  text(w, "dtype", known && p->dtype < FA_DTYPES ? fa_dtype_name(p->dtype) : NULL);
+  text(w, "dtype_out", known && p->dtype_out < FA_DTYPES ? fa_dtype_name(p->dtype_out) : NULL);
   yes_no(w, "causal", known, p->causal);
   real(w, "scale", known, p->scale);
   text(w, "dist", r->dist);

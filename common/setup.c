@@ -1,6 +1,7 @@
 /* setup.c - from options to a run that is ready: sizes, step, device, memory, data. */
 #include "driver.h"
 #include "input.h"
+#include "simd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,11 @@ void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p) {
   p->scale = o->has_scale ? o->scale : fa_default_scale(p->head_dim);
 }
 
-fa_status_t fa_setup_threads(const fa_options_t *o, fa_reason_t *why) {
+fa_status_t fa_setup_processor(const fa_options_t *o, fa_reason_t *why) {
+  const char *wrong = fa_isa_wrong();
+  if (wrong) return fa_say(why, FA_REFUSED, "%s", wrong);
   if (!o->threads) return FA_OK;
 #ifdef _OPENMP
-  (void)why;
   omp_set_num_threads((int)o->threads);
   return FA_OK;
 #else
@@ -63,8 +65,10 @@ static fa_status_t read_kv_len(fa_run_t *run, fa_reason_t *why) {
     more = *s++ == ',';
   }
   if (n != 1 && n != batch)
-    return fa_say(why, FA_INVALID, "--kv-len has %lld numbers for a batch of %lld: give 1 or %lld",
-                  (long long)n, (long long)batch, (long long)batch);
+    return batch == 1
+               ? fa_say(why, FA_INVALID, "--kv-len has %lld numbers for a batch of 1: give 1", (long long)n)
+               : fa_say(why, FA_INVALID, "--kv-len has %lld numbers for a batch of %lld: give 1 or %lld",
+                        (long long)n, (long long)batch, (long long)batch);
   for (int64_t b = n; b < batch; b++) run->kv_len[b] = run->kv_len[0];
   run->shape.kv_len = run->kv_len;
   return FA_OK;
@@ -109,10 +113,13 @@ fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   fa_report_t *r = &run->report;
   fa_setup_sizes(o, &run->shape);
-  fa_status_t status = fa_setup_threads(o, why);
+  fa_status_t status = fa_setup_processor(o, why);
   if (!status && o->load[0]) status = fa_files_load(run, why);
   if (!status) status = fa_problem_check(&run->shape, FA_FORWARD, false, why);
-  if (!status) r->shape = &run->shape;
+  if (!status) {
+    fa_types_asked(run);
+    r->shape = &run->shape;
+  }
   if (!status && o->kv_len) status = read_kv_len(run, why);
   if (!status) status = fa_choose(run, why);
   if (!status && o->count && run->machine->kind == FA_EMU && !fa_emu_counts_bytes())

@@ -1,6 +1,7 @@
 /* simd.c - which instruction set this program uses: what the CPU has, or less if FA_ISA asks for it. */
 #include "simd.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +20,9 @@ static fa_isa_t widest(void) {
 }
 #endif
 
+static const char *const names[] = {"baseline", "avx2", "avx512"};
+
 fa_isa_t fa_isa(void) {
-  static const char *const names[] = {"baseline", "avx2", "avx512"};
   fa_isa_t isa = widest();
   const char *asked = getenv("FA_ISA");
   for (int i = FA_BASELINE; asked && i < (int)isa; i++)
@@ -28,11 +30,23 @@ fa_isa_t fa_isa(void) {
   return isa;
 }
 
+const char *fa_isa_wrong(void) {
+  const char *asked = getenv("FA_ISA");
+  if (!asked || !*asked) return NULL;
+  const int widest_here = (int)widest();
+  for (int i = FA_BASELINE; i <= widest_here; i++)
+    if (!strcmp(asked, names[i])) return NULL;
+  static char text[96];
+  snprintf(text, sizeof text, "FA_ISA is %s%s%s on this processor, not \"%.20s\"", names[FA_BASELINE],
+           widest_here >= FA_AVX2 ? " or avx2" : "", widest_here == FA_AVX512 ? " or avx512" : "", asked);
+  return text;
+}
+
 const char *fa_isa_name(void) {
 #if defined(__aarch64__)
   return "NEON";
 #else
-  static const char *const names[] = {"baseline", "AVX2", "AVX-512"};
-  return names[fa_isa()];
+  static const char *const spoken[] = {"baseline", "AVX2", "AVX-512"};
+  return spoken[fa_isa()];
 #endif
 }

@@ -14,6 +14,8 @@ typedef enum fa_isa { FA_BASELINE, FA_AVX2, FA_AVX512 } fa_isa_t;
 
 /* The widest that this CPU has; the environment variable FA_ISA=baseline|avx2|avx512 asks for less. */
 fa_isa_t fa_isa(void);
+/* One line if FA_ISA asks for anything else, which fa_isa does not heed and programs refuse; else NULL. */
+const char *fa_isa_wrong(void);
 const char *fa_isa_name(void); /* "baseline", "NEON", "AVX2" or "AVX-512" */
 
 #ifdef __cplusplus

@@ -7,6 +7,10 @@ ok "^demo: .* right" --quick --heads 1 --head-dim 8 --threads 1 --batch 2
 try --seq 100000 --head-dim 2000000000
 holds "no step fits: status 3, not $status" [ $status -eq 3 ]
 holds "no step fits: the last line says so" sh -c "tail -n 1 '$tmp/out' | grep -q '^demo: 0 steps right, '"
+program_run=$run
+run="$run env FA_ISA=avx1024"
+refuses 3 "FA_ISA is baseline" --quick
+run=$program_run
 refuses 2 "no option --causal" --causal
 refuses 2 "seq takes a whole number" --seq x
 refuses 2 "heads is 0" --heads 0

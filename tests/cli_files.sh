@@ -36,6 +36,8 @@ ok "heads 2, seq 40, head dim 16" $there --load "$o" "$o" "$o" --save "$tmp/roun
 if grep -q "^$program_name,.*,$device,backward," "$tmp/list"; then
   ok "forward and backward" $there --backward --load "$o" "$o" "$o" "$o"
   ok "forward and backward" $there --backward --load "$o" "$o" "$o"
+  ok "forward and backward" $there --backward --load "$o" "$o" "$o" --seed 2 --dist ones # of dO
+  refuses 2 "seed is of random input" $there --backward --load "$o" "$o" "$o" "$o" --seed 2
 fi
 for version in 2 3; do
   npy "$q" $version "$(header '<f4' "$shape")"
@@ -48,6 +50,25 @@ zeros "$q" 32
 ok "^PASS" $there --load "$q" "$q" "$q"
 array "$q" '<f4' '(0, 1, 2, 4)' 0
 ok "nothing to compare" $there --load "$q" "$q" "$q"
+
+# --- numbers that are finite in the file and not in the type: a warning, once for each file
+warns() { # PATTERN ARGUMENT...
+  pattern=$1
+  shift
+  try "$@"
+  holds "$*: one line of warning" [ "$(grep -c warning "$tmp/err")" -eq 1 ]
+  holds "$*: $pattern" grep -Eq "^$program_name: warning: $pattern" "$tmp/err"
+}
+array "$q" '<f8' "$shape" 64
+array "$k" '<f8' "$shape" 24 # then 1e300, 0, 1e300, an infinity, 0
+big='\234\165\000\210\074\344\067\176'
+printf "$big" >>"$k"; zeros "$k" 8; printf "$big"'\000\000\000\000\000\000\360\177' >>"$k"; zeros "$k" 8
+warns "2 of the numbers of .*k.npy are finite there .* of fp32, the first at \[0, 0, 0, 3\]" $there --load "$q" "$k" "$q"
+if grep -q "^$program_name,.*,fp16," "$tmp/list"; then
+  array "$v" '<f4' "$shape" 28
+  printf '\000\120\303\107' >>"$v" # 1e5
+  warns "1 of the numbers of .*v.npy .* of fp16, the first at \[0, 0, 1, 3\]" --load "$q" "$q" "$v" --dtype fp16
+fi
 
 # --- malformed files: each in the place of q, and then of v
 array "$tmp/good.npy" '<f4' "$shape" 32
@@ -143,6 +164,8 @@ refuses 2 "heads 2 contradicts" $there --load "$q" "$k" "$v" --heads 2
 refuses 2 "heads-kv 4 contradicts" $there --load "$q" "$k" "$v" --heads-kv 4
 refuses 2 "head-dim 6 contradicts" $there --load "$q" "$k" "$v" --head-dim 6
 refuses 2 "head-dim-v 8 contradicts" $there --load "$q" "$k" "$v" --head-dim-v 8
+refuses 2 "dist is of random input" $there --load "$q" "$k" "$v" --dist normal
+refuses 2 "seed is of random input" $there --load "$q" "$k" "$v" --seed 1
 refuses 2 "goes with --backward" $there --load "$q" "$k" "$v" "$q"
 array "$d_o" '<f4' '(2, 4, 3, 8)' 768
 refuses 2 "do.npy has dim 8, but .*v.npy has 6" $there --backward --load "$q" "$k" "$v" "$d_o"

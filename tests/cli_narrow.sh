@@ -16,6 +16,13 @@ refuses 3 "not in fp32" $narrow --dtype fp32
 refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim 16
 refuses 3 "head dim 32, 64, 96 and 128" $narrow --head-dim-v 64
 refuses 3 "split" $narrow --splits 2
+# Where no type is named, the reason is not that a type lacks that nobody asked for, and the record names none.
+untyped="--device $device --heads 2 --seq 40 --head-dim 32"
+refuses 3 "head dim 32, 64, 96 and 128" $untyped --head-dim 40 --json "$tmp/untyped.json"
+holds "a refused run without --dtype: the record has no type" grep -q '"dtype": null' "$tmp/untyped.json"
+refuses 3 "writes O in the type of Q" $untyped --dtype-out fp32
+refuses 3 "head dim" $untyped --head-dim 40 --dtype bf16 --json "$tmp/typed.json"
+holds "a refused run with --dtype: the record has it" grep -q '"dtype": "bf16"' "$tmp/typed.json"
 if [ "$device" = emu ]; then
   refuses 3 "no times to measure" $narrow --bench
   for setting in EMU_ARCH=81 EMU_ARCH=sm_80 EMU_ORDER=soon EMU_SMS=0 EMU_RACES=2; do
@@ -52,5 +59,8 @@ if [ "$device" = emu ]; then
   run="$program_run env EMU_ARCH=75"
   ok "PASS" $narrow --quiet --backward
   refuses 3 "sm_80 or later for bf16" $narrow --dtype bf16
+  if grep -q "^$program_name,keys_64," "$tmp/list"; then
+    refuses 3 "needs .* bytes of shared memory at head dim 128, backward" $untyped --head-dim 128 --step keys_64 --backward
+  fi
   run=$program_run
 fi

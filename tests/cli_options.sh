@@ -44,7 +44,7 @@ ok "nothing to compare" $small --batch 0
 ok "nothing to compare" $small --seq 0
 
 # --- problem and input
-for scale in 0 -0.5 1 1e-3 0x1p-3 .125; do ok "^PASS" $small --scale "$scale"; done
+for scale in 0 0e-400 1e-44 -0.5 1 1e-3 0x1p-3 .125; do ok "^PASS" $small --scale "$scale"; done
 for dist in normal outliers large tiny uniform ones ramp; do ok "input $dist" $small --dist "$dist"; done
 ok "^PASS" $small --seed 0
 ok "^PASS" $small --seed 18446744073709551615
@@ -57,6 +57,17 @@ if grep -Eq "^ +with .*splits" "$tmp/text"; then
 else
   refuses 3 "split" $small --splits 2
 fi
+# An instruction set that is none, or not this processor's, is refused like all of the environment.
+for isa in avx1024 AVX2 sse; do
+  program_run=$run
+  run="$run env FA_ISA=$isa"
+  refuses 3 "FA_ISA is baseline.*\"$isa\"" $small
+  run=$program_run
+done
+program_run=$run
+run="$run env FA_ISA=baseline"
+ok "^PASS" $small
+run=$program_run
 for threads in 1 2 7; do ok "^PASS" $small --threads "$threads"; done
 if grep -q "^$program_name,.*,$device,backward," "$tmp/list"; then
   ok "forward and backward" $small --backward

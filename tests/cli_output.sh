@@ -64,6 +64,7 @@ try $small --step 'a"b,\c	d' --json "$tmp/f.json" --csv "$tmp/f.csv"
 holds "a refused run: status 2" [ $status -eq 2 ]
 holds "a refused run: JSON" json "$tmp/f.json"
 holds "a refused run: CSV" fields "$tmp/f.csv"
+holds "a refused run: no type is recorded where none was named" grep -q '"dtype": null' "$tmp/f.json"
 holds "a refused run: the record says so" grep -q '"status": "invalid"' "$tmp/f.json"
 
 # --- where nothing can be written
@@ -71,6 +72,21 @@ refuses 2 "cannot write .*/no/such/a.csv" $small --csv "$tmp/no/such/a.csv"
 refuses 2 "cannot write" $small --json "$tmp"
 refuses 2 "both go to standard output" $small --csv - --json -
 refuses 2 "both go to $tmp/same" $small --csv "$tmp/same" --json "$tmp/same"
+echo kept >"$tmp/same"
+refuses 2 "are one file" $small --csv "$tmp/same" --json "$tmp/./same"
+ln -sf same "$tmp/link"
+refuses 2 "are one file" $small --csv "$tmp/link" --json "$tmp/same"
+holds "a file refused as a record keeps what it held" grep -qx kept "$tmp/same"
+ok "^PASS" $small --csv "$tmp/same"
+holds "a record takes the place of what its file held" fields "$tmp/same"
+if [ -e /dev/stdout ]; then
+  refuses 2 "are one file" $small --csv /dev/stdout --json -
+  try $small --csv /dev/stdout
+  cp "$tmp/out" "$tmp/g.csv"
+  holds "--csv /dev/stdout: the record alone on standard output" fields "$tmp/g.csv"
+fi
+$run "$program" $small --csv /dev/null >/dev/null 2>"$tmp/err"
+holds "a record that nobody reads does not move the report to standard error" [ ! -s "$tmp/err" ]
 refuses 2 "cannot make the folder" $small --save "$tmp/no/such/folder"
 touch "$tmp/file"
 refuses 2 "wants a folder" $small --save "$tmp/file"

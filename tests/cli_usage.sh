@@ -8,6 +8,13 @@ refuses 2 "no option --se;" --se 4
 refuses 2 "\"seq\" is not an option" seq
 refuses 2 "\"-q\" is not an option" -q
 refuses 2 "\"\" is not an option" ""
+escape=$(printf '\033[31m')
+line_end='a
+b'
+refuses 2 'no step "\?\[31mx"' --step "${escape}x"
+refuses 2 'no step "a\?b"' --step "$line_end"
+refuses 2 "no option --\?\[31m;" "--$escape"
+refuses 2 "scale takes .*\"a\?b\"" --scale "$line_end"
 refuses 2 "causal takes no value" --causal=1
 refuses 2 "list .* has no --json" --list --json "$tmp/list.json"
 for option in batch heads heads-kv seq seq-q seq-k head-dim head-dim-v kv-len dtype dtype-out scale seed dist \
@@ -30,6 +37,7 @@ refuses 2 "threads is 4097; it must be at most 4096" --threads 4097
 refuses 2 "multiple of heads_kv" --heads 3 --heads-kv 2
 refuses 2 "multiple of heads_kv" --heads 2 --heads-kv 4
 for value in x 1x nan inf -inf 1e99 " 1" 1,5; do refuses 2 "scale takes a finite number" --scale "$value"; done
+for value in 1e-400 -1e-60 0x1p-200; do refuses 2 "scale $value is too small" --scale "$value"; done
 for value in fp64 FP32 half 32; do
   refuses 2 "--dtype takes" --dtype "$value"
   refuses 2 "--dtype-out takes" --dtype-out "$value"
@@ -42,13 +50,19 @@ for value in x 5x 5, ,5 5,,5 -5 1.5 " 5" "5 5"; do refuses 2 "--kv-len takes num
 refuses 2 "beyond the 40 keys" $small --kv-len 41
 refuses 2 "beyond the 40 keys" $small --kv-len 99999999999999999999
 refuses 2 "2 numbers for a batch of 3" $small --batch 3 --kv-len 1,2
+refuses 2 "3 numbers for a batch of 1: give 1$" $small --kv-len 1,2,3
 refuses 2 "3 numbers for a batch of 2" $small --batch 2 --kv-len 1,2,3
 
 # --- sizes that fit nowhere: refused at once, with the numbers
 refuses 2 "too large" --seq 99999999999
-refuses 2 "too large" --batch 9223372036854775807
-refuses 2 "too large" --head-dim 9223372036854775807
-refuses 2 "too large" --batch 4294967296 --heads 4294967296
+for option in heads heads-kv head-dim head-dim-v; do
+  for value in 2147483648 9223372036854775807 9223372036854775808; do
+    refuses 2 "--$option is $value; it must be at most 2147483647" "--$option" $value
+  done
+done
+refuses 2 "--batch is 9223372036854775808; it must be at most 1152921504606846976" --batch 9223372036854775808
+refuses 2 "too large" --batch 1152921504606846976
+refuses 2 "too large" --batch 4294967296 --heads 2147483647
 refuses 3 "bytes of memory are wanted .* are available" --device "$device" --batch 100000 --heads 64 --seq 8192
 refuses 3 "are wanted .* are available" --device "$device" --batch 1000000000000 --seq 1 --kv-len 1
 if [ -z "${VALGRIND:-}$FA_CLI_SANITIZE" ] && [ "$device" = cpu ]; then

@@ -14,10 +14,11 @@ no_dead_links() (
   done
 )
 for stage in ${STAGE:?which stages}; do
-  out=$(mktemp -d)/student log=$(mktemp)
+  out="$(mktemp -d)/a student's" log=$(mktemp)
   if sh common/handout.sh "$stage" "$out" > "$log" 2>&1 &&
     ! grep -rq -e 'BEGIN SOLUTION' -e 'STUB:' "$out/$stage" &&
     no_dead_links "$out" &&
+    hint=$(tail -n 1 "$log") && eval "$hint -n" > "$log" 2>&1 && # the command that it ends with
     [ -f "$out/AGENTS.md" ] && [ ! -e "$out/notes/answers" ] && [ ! -e "$out/tests/mutants" ] &&
     make -C "$out" --no-print-directory all "build/tests/check_$stage" STAGE="$stage" WERROR=1 >> "$log" 2>&1; then
     # The forward and backward suites suffice to see that the missing parts are missed.

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "runner.h"
 #include "clock.h"
+#include "simd.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -28,6 +29,10 @@ static void keep_freed_memory(void) {
 }
 
 void start_tests(char **argv) {
+  if (fa_isa_wrong()) {
+    fprintf(stderr, "%s\n", fa_isa_wrong());
+    exit(3); /* as the programs do */
+  }
   keep_freed_memory();
   if (getenv("OMP_WAIT_POLICY") || setenv("OMP_WAIT_POLICY", "passive", 1)) return;
   execvp(argv[0], argv);

@@ -41,6 +41,14 @@ START_TEST(instruction_sets) {
   ck_assert_int_eq(fa_isa(), widest); /* never more than there is */
   setenv("FA_ISA", "no such set", 1);
   ck_assert_int_eq(fa_isa(), widest);
+  ck_assert_ptr_nonnull(fa_isa_wrong());
+  static const char *const names[] = {"baseline", "avx2", "avx512"};
+  for (int i = FA_BASELINE; i <= FA_AVX512; i++) {
+    setenv("FA_ISA", names[i], 1);
+    ck_assert_msg((fa_isa_wrong() == NULL) == (i <= (int)widest), "%s", names[i]);
+  }
+  setenv("FA_ISA", "", 1);
+  ck_assert_ptr_null(fa_isa_wrong());
   ck_assert_uint_ge(strlen(fa_isa_name()), 4);
 }
 END_TEST

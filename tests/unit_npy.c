@@ -43,7 +43,7 @@ static void write_npy(int version, const char *header, const void *data, size_t 
 static fa_status_t load(int64_t shape[4], float **data, fa_reason_t *why) {
   *data = NULL;
   why->text[0] = 0;
-  return fa_npy_load(path, data, shape, why);
+  return fa_npy_load(path, data, shape, NULL, why);
 }
 
 /* Refused as input, with the path and `part` in one line; nothing is returned. */
@@ -266,9 +266,9 @@ START_TEST(no_such_file_and_no_file) {
   fa_reason_t why = {""};
   unlink(path);
   rejected("a missing file", "cannot open");
-  ck_assert_int_eq(fa_npy_load(folder, &data, shape, &why), FA_INVALID);
+  ck_assert_int_eq(fa_npy_load(folder, &data, shape, NULL, &why), FA_INVALID);
   ck_assert_ptr_nonnull(strstr(why.text, "not a regular file"));
-  ck_assert_int_eq(fa_npy_load("/dev/zero", &data, shape, &why), FA_INVALID);
+  ck_assert_int_eq(fa_npy_load("/dev/zero", &data, shape, NULL, &why), FA_INVALID);
   ck_assert_int_eq(mkfifo(path, 0600), 0);
   rejected("a pipe that nobody writes", "not a regular file"); /* and does not hang */
 }
