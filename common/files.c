@@ -61,24 +61,25 @@ fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why) {
   return FA_OK;
 }
 
-/* Packed numbers [batch][heads][rows][dim] to or from a tensor of any layout and type; into it, *lost learns of
- * those that the type cannot hold. */
-static void copy(fa_problem_t *p, int array, float *packed, bool into_tensor, fa_npy_lost_t *lost) {
+/* From a tensor of any layout and type to packed numbers [batch][heads][rows][dim]; with `lost` the other way, and *lost
+ * learns of those that the type cannot hold. */
+static void copy(const fa_problem_t *p, int array, float *packed, fa_npy_lost_t *lost) {
   const float *begin = packed;
   int64_t size[4];
   fa_array_size(p, array, size);
-  const fa_tensor_t *t = fa_array_tensor(p, array);
-  fa_dtype_t dtype = fa_array_dtype(p, array);
+  const fa_view_t view = fa_array_view(p, array);
   for (int64_t b = 0; b < size[0]; b++)
     for (int64_t h = 0; h < size[1]; h++)
       for (int64_t r = 0; r < size[2]; r++)
-        for (int64_t c = 0; c < size[3]; c++, packed++)
-          if (into_tensor) {
-            fa_store(dtype, t->data, fa_row(t, b, h, r) + c, *packed);
-            if (isfinite(*packed) && !isfinite(fa_load(dtype, t->data, fa_row(t, b, h, r) + c)))
-              fa_npy_lose(lost, packed - begin);
-          } else
-            *packed = fa_load(dtype, t->data, fa_row(t, b, h, r) + c);
+        for (int64_t c = 0; c < size[3]; c++, packed++) {
+          if (!lost) {
+            *packed = (float)fa_view_load(&view, b, h, r, c);
+            continue;
+          }
+          fa_view_store(&view, b, h, r, c, *packed);
+          if (isfinite(*packed) && !isfinite(fa_view_load(&view, b, h, r, c)))
+            fa_npy_lose(lost, packed - begin);
+        }
 }
 
 static void warn(fa_run_t *run, int i) {
@@ -102,7 +103,7 @@ static void warn(fa_run_t *run, int i) {
 void fa_files_fill(fa_run_t *run) {
   for (int i = 0; i < 4; i++) {
     if (!run->files[i]) continue;
-    copy(&run->tensors.host, loaded[i], run->files[i], true, &run->lost[i]);
+    copy(&run->tensors.host, loaded[i], run->files[i], &run->lost[i]);
     warn(run, i);
     free(run->files[i]);
     run->files[i] = NULL;
@@ -133,10 +134,7 @@ static fa_status_t save_array(const fa_run_t *run, int array, fa_reason_t *why) 
     status = fa_say(why, FA_REFUSED, "no memory to save %s (%zu bytes)", fa_array_name(array), count * 4);
   } else {
     snprintf(path, length, "%s/%s.npy", folder, fa_array_name(array));
-    if (array == FA_LSE)
-      memcpy(packed, p.lse, count * sizeof *packed);
-    else
-      copy(&p, array, packed, false, NULL);
+    copy(&p, array, packed, NULL);
     status = fa_npy_save(path, packed, array == FA_LSE ? 3 : 4, size, why);
   }
   free(path);
