@@ -1,7 +1,7 @@
 # The build. Stages are found by folder, their sources by name: a new file needs no edit here.
 #   STAGE=02_tiled_cpu   only this stage          CUDA=0       leave nvcc alone
 #   SANITIZE=1           ASan and UBSan           DEBUG=1      -O0 -g, and -G for kernels
-#   WERROR=1             warnings are errors      ARCHS="90"   GPU architectures to build for
+#   WERROR=1             warnings are errors      ARCHS="80 90" GPU architectures to build for (the one here; all: five)
 #   V=1                  show every command
 STAGES := $(sort $(patsubst %/,%,$(dir $(wildcard 0[1-6]_*/stage.c))))
 ifdef STAGE
@@ -41,11 +41,13 @@ LIBS = $(SANFLAGS) $(OPENMP) -lm -ldl
 LINK := $(CXX)
 
 ifeq ($(HAVE_GPU),1)
-# Only architectures that this nvcc knows.
+# For the GPU that is here; without one for sm_90, since each architecture takes half a minute. Only those this nvcc knows.
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 KNOWN_ARCHS := $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch 2>/dev/null))
-ARCHS ?= 75 80 90 100 120
-GENCODE = $(foreach a,$(filter $(ARCHS),$(KNOWN_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a))
+ALL_ARCHS := 75 80 90 100 120
+ARCHS ?= $(or $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv$(comma)noheader 2>/dev/null | grep '^[0-9.]*$$'))),90)
+ARCHS := $(ARCHS)
+GENCODE = $(foreach a,$(filter $(if $(filter all,$(ARCHS)),$(ALL_ARCHS),$(ARCHS)),$(KNOWN_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a))
 HAVE_CUBLAS := $(if $(wildcard $(CUDA_HOME)/include/cublas_v2.h $(CUDA_HOME)/targets/*/include/cublas_v2.h),1,0)
 CPPFLAGS += -DFA_HAVE_CUBLAS=$(HAVE_CUBLAS)
 NVFLAGS = -std=c++17 $(if $(filter 1,$(DEBUG)),-G -O0,-O3 -Xptxas -warn-spills) $(GENCODE) --expt-relaxed-constexpr -Wno-deprecated-gpu-targets \
@@ -170,7 +172,7 @@ help:
 	'make clean                removes build/' \
 	'' \
 	'stages: $(STAGES)' \
-	'variables: STAGE=... CUDA=0 (no nvcc) SANITIZE=1 DEBUG=1 WERROR=1 ARCHS="80 90" (GPU architectures)'
+	'variables: STAGE=... CUDA=0 (no nvcc) SANITIZE=1 DEBUG=1 WERROR=1 ARCHS="80 90" (GPU architectures; all: five)'
 
 clean:
 	rm -rf build
