@@ -1,7 +1,8 @@
 /* host_memory.cpp - a problem in the caller's own memory. Its arrays get twins in the emulator's global memory, of exactly
  * their size, so that accesses beside them are found as for any buffer; afterwards the outputs are copied back, row by
  * row: what lies between rows may be another array's. */
-#include "../tensors.h"
+#include "../arrays.h"
+#include "../device.h"
 #include "engine.h"
 #include "memory.h"
 
