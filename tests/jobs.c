@@ -62,18 +62,19 @@ void jobs_probe(void) {
 void jobs_absent(void) {
   for (int d = 0; d < FA_DEVICES; d++) {
     char steps[256] = "";
-    bool other_device = !env_allows("FA_DEVICE", fa_device_name((fa_device_t)d));
+    bool has_code = false, other_device = !env_allows("FA_DEVICE", fa_device_name((fa_device_t)d));
     for (int s = 0; s < step_count; s++) {
       const fa_step_t *step = &fa_stages[0]->steps[s];
       bool gpu_code_missing = d == FA_GPU && !FA_HAVE_GPU && !step->on[FA_CPU] && !step->on[FA_EMU];
       if (!step->on[d] && !gpu_code_missing) continue;
+      has_code = true;
       if (probe->open[d] && !other_device && env_allows("FA_STEP", step->name)) continue;
       snprintf(steps + strlen(steps), sizeof steps - strlen(steps), " %s", step->name);
     }
     if (steps[0])
       printf("%s: not run on device %s:%s (%s)\n", fa_stages[0]->name, fa_device_name((fa_device_t)d), steps,
              probe->open[d] ? "FA_DEVICE or FA_STEP names another" : probe->why[d].text);
-    else if (probe->open[d] && !other_device)
+    else if (has_code && probe->open[d] && !other_device)
       printf("%s: ran on device %s: %s\n", fa_stages[0]->name, fa_device_name((fa_device_t)d),
              probe->name[d]);
   }

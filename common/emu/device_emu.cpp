@@ -14,7 +14,11 @@ static size_t emu_memory_free(void) {
 }
 
 static fa_status_t emu_allocate(void **p, size_t bytes, fa_reason_t *why) {
-  *p = bytes > emu_memory_free() ? NULL : emu_alloc(bytes);
+  const bool fits = bytes <= emu_memory_free();
+  *p = fits ? emu_alloc(bytes) : NULL;
+  if (fits && !*p)
+    return fa_say(why, FA_REFUSED,
+                  "the emulator could not reserve addresses for %zu bytes and its records of them", bytes);
   if (!*p)
     return fa_say(why, FA_REFUSED, "%.3f GB of emulated memory are wanted (%zu bytes), %.3f GB are available",
                   (double)bytes / 1e9, bytes, (double)emu_memory_free() / 1e9);
