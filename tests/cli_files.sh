@@ -64,7 +64,8 @@ array "$k" '<f8' "$shape" 24 # then 1e300, 0, 1e300, an infinity, 0
 big='\234\165\000\210\074\344\067\176'
 printf "$big" >>"$k"; zeros "$k" 8; printf "$big"'\000\000\000\000\000\000\360\177' >>"$k"; zeros "$k" 8
 warns "2 of the numbers of .*k.npy are finite there .* of fp32, the first at \[0, 0, 0, 3\]" $there --load "$q" "$k" "$q"
-if grep -q "^$program_name,.*,fp16," "$tmp/list"; then
+# Without a GPU it is the emulator that computes in fp16; its stacks are nothing that valgrind can follow.
+if grep -q "^$program_name,.*,fp16," "$tmp/list" && [ -z "${VALGRIND:-}" ]; then
   array "$v" '<f4' "$shape" 28
   printf '\000\120\303\107' >>"$v" # 1e5
   warns "1 of the numbers of .*v.npy .* of fp16, the first at \[0, 0, 1, 3\]" --load "$q" "$q" "$v" --dtype fp16
