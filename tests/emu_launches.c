@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -95,6 +96,11 @@ START_TEST(no_memory_for_stacks) {
   limit.rlim_cur =
       (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)24 << 20); /* 1024 stacks: 70 MB */
   ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+  void *more = mmap(NULL, (size_t)64 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (more != MAP_FAILED) {
+    printf("no_memory_for_stacks: not run: limits of memory are not kept here (qemu)\n");
+    return;
+  }
   quiet_begin();
   fa_status_t status = run_filling(1, 1024, 4, out, &why);
   const char *said = quiet_end();

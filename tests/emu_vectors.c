@@ -63,11 +63,18 @@ static void words768(int block, uint32_t *in) {
   words(block, in, 768);
 }
 
+/* The product in double precision, rounded. Which NaN comes out is each CPU's own affair, so it is said here. */
+static uint32_t product_of(uint32_t a, uint32_t b) {
+  const double x = (double)float_of(a) * (double)float_of(b);
+  if (!isnan(x)) return bits_of((float)x);
+  return isnan(float_of(b)) ? b | 0x400000 : isnan(float_of(a)) ? a | 0x400000 : 0xffc00000;
+}
+
 static void products(int block, uint32_t *in) {
   for (int l = 0; l < 32; l++) {
     in[l] = operand(32 * block + l, 0);
     in[32 + l] = operand(32 * block + l, 1);
-    in[64 + l] = bits_of((float)((double)float_of(in[l]) * (double)float_of(in[32 + l])));
+    in[64 + l] = product_of(in[l], in[32 + l]);
   }
 }
 
