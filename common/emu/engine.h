@@ -263,6 +263,7 @@ void emu_note_request(thread_t *t, const void *p, int bytes, const void *pc);
 static inline void emu_request(thread_t *t, const void *p, int bytes, const void *pc) {
   if (emu_settings()->requests) emu_note_request(t, p, bytes, pc);
 }
+void emu_requests_free(warp_t *w);
 void emu_requests_end(warp_t *w); /* the warp has come together: what was gathered is counted */
 
 /* --- findings: report.cpp --------------------------------------------------------------------------- */

@@ -91,6 +91,9 @@ bool fiber_new(fiber_t *f) {
 
 void fiber_delete(fiber_t *f) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
+#if FIBER_ASAN
+  if (f->stack) __asan_unpoison_memory_region(f->stack, f->size); /* the addresses may become another stack */
+#endif
   if (f->stack) munmap(f->stack - page, f->size + page);
   memset(f, 0, sizeof *f);
 }

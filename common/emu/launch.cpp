@@ -83,10 +83,34 @@ static void run_worker(worker_t *w, std::atomic<int64_t> *next) {
   }
 }
 
-/* A worker's memory is kept for the next launch on the same OS thread. */
-static __thread worker_t *kept;
+static void release_worker(worker_t *w) {
+  for (int s = 0; w && s < w->room; s++) {
+    block_t *b = w->block + s;
+    for (int t = 0; b->thread && t < MAX_WARPS * WARP; t++) fiber_delete(&b->thread[t].fiber);
+    for (warp_t &warp : b->warp) {
+      for (copy_t *copies : warp.copies) free(copies);
+      emu_requests_free(&warp);
+    }
+    free(b->thread);
+    free(b->shadow);
+    free(b->part);
+    free(b->split);
+  }
+  if (!w) return;
+  if (w->arena) munmap(w->arena - SHARED_STRIDE, ((size_t)w->room + 2) * SHARED_STRIDE);
+  free(w->block);
+  free(w);
+}
+
+/* A worker's memory is kept for the next launch on the same OS thread, and ends with it. */
+struct kept_t {
+  worker_t *worker;
+  ~kept_t() { release_worker(worker); }
+};
+static thread_local kept_t keeper;
 
 static worker_t *get_worker(int sms) {
+  worker_t *&kept = keeper.worker;
   if (!kept) kept = (worker_t *)calloc(1, sizeof *kept);
   if (!kept) return NULL;
   if (kept->room < emu_settings()->sms) { /* for all SMs: another launch may give this worker more of them */

@@ -87,3 +87,8 @@ void emu_requests_end(warp_t *w) {
     memset(i.done, 0, sizeof i.done);
   }
 }
+
+void emu_requests_free(warp_t *w) {
+  delete w->requests;
+  w->requests = NULL;
+}
