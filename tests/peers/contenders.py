@@ -156,6 +156,6 @@ def all_of(o, x):
     libraries = {}
     for stage, step in fa.steps(o.build, o.device):
         if stage not in libraries:
-            libraries[stage] = fa.Library(o.build, stage)
+            libraries[stage] = fa.SharedObject(o.build, stage)
         found.append(Ours(x, o.causal, libraries[stage], step, o.device))
     return found

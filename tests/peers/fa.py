@@ -50,7 +50,7 @@ def tensor(t):
     return Tensor(t.data_ptr(), t.stride(0), t.stride(1), t.stride(2))
 
 
-class Library:
+class SharedObject:
     """One stage."""
 
     def __init__(self, build, stage):
