@@ -29,7 +29,8 @@ typedef struct fa_count {
   double sectors;                 /* 32-byte sectors of HBM that requests of a warp touched */
   double sectors_least;           /* the same, had every request been contiguous */
   double shared_bytes;            /* read or written in shared memory */
-  double shared_waves, conflicts; /* passes over the 32 banks, and those beyond the first of each request */
+  double shared_waves, conflicts; /* passes over the 32 banks, and those beyond one for
+                                   * 32 lanes of up to 4 bytes, 16 of 8, or 8 of 16 */
   double barriers;
 } fa_count_t;
 

@@ -35,8 +35,8 @@ const char *quiet_end(void) {
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "--fault")) return run_one_fault();
   start_tests(argv);
-  Suite *suites[] = {emu_definition_suite(), emu_golden_suite(), emu_finding_suite(), emu_order_suite(),
-                     emu_launch_suite()};
+  Suite *suites[] = {emu_definition_suite(), emu_golden_suite(), emu_finding_suite(),
+                     emu_order_suite(),      emu_launch_suite(), emu_request_suite()};
   int status = run_suites("check_emu", suites, sizeof suites / sizeof *suites, NULL);
   say_what_was_not_recorded();
   return status;

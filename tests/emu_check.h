@@ -10,6 +10,7 @@ void say_what_was_not_recorded(void);
 Suite *emu_finding_suite(void);
 Suite *emu_order_suite(void);
 Suite *emu_launch_suite(void);
+Suite *emu_request_suite(void);
 
 /* What the emulator prints between the two is kept back; quiet_end returns it. */
 void quiet_begin(void);

@@ -31,6 +31,7 @@ typedef struct fault {
 
 /* Lines that the last kernel marked as the places of its fault. */
 extern int fault_line[4];
+void fault_mark(int n, int line); /* not in a kernel file: a kernel must not write to the host's memory */
 
 /* Ended by a row without a name. */
 extern const fault_t faults_barrier[], faults_race[], faults_copy[], faults_memory[];

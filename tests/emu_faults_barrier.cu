@@ -30,6 +30,11 @@ KERNEL(half_warps_arrive) {
   if (WRONG ? threadIdx.x % 32 < 16 : threadIdx.x < 64) AT(0), bar_arrive(4, 64);
 }
 
+/* And half of each warp waits: a GPU counts warps, and lets them through, or not. */
+KERNEL(half_warps_meet) {
+  if (WRONG ? threadIdx.x % 32 < 16 : threadIdx.x < 64) AT(0), bar_sync(4, 64);
+}
+
 /* One lane waits at the block's barrier, the others for it in a shuffle. */
 KERNEL(lane_at_barrier) {
   float x = (float)threadIdx.x;
@@ -97,6 +102,10 @@ KERNEL(part_of_a_warp) {
 KERNEL(more_than_there_are) {
   AT(0), bar_sync(1, WRONG ? 96 : 64);
 }
+KERNEL(for_nobody) {
+  if (threadIdx.x < 32) AT(0), bar_arrive(1, WRONG ? 0 : 64);
+  if (threadIdx.x >= 32) bar_sync(1, 64);
+}
 KERNEL(counts_differ) {
   AT(0), bar_sync(1, WRONG && threadIdx.x >= 32 ? 32 : 64);
 }
@@ -109,7 +118,8 @@ const fault_t faults_barrier[] = {
     {"named barrier in a branch", "E01", "32 of 64 threads", 1, 80, FAULT(named_in_branch, 64, 0)},
     {"two named barriers, crossed", "E01", "barrier 2", 2, 80, FAULT(crossed, 64, 0)},
     {"named barrier for too many", "E01", "64 of 96 threads", 1, 80, FAULT(count_too_large, 128, 0)},
-    {"half of each warp arrives", "E01", "rest of its warp", 1, 80, FAULT(half_warps_arrive, 128, 0)},
+    {"half of each warp arrives", "E03 E01", "whole warps", 1, 80, FAULT(half_warps_arrive, 128, 0)},
+    {"half of each warp meets", "E03", "whole warps", 1, 80, FAULT(half_warps_meet, 128, 0)},
     {"lane at a barrier, warp in a shuffle", "E01", "a shuffle", 2, 80, FAULT(lane_at_barrier, 64, 0)},
     {"shuffles in two branches", "E02", "a shuffle", 2, 80, FAULT(shuffle_in_branch, 32, 0)},
     {"shuffle and __syncwarp", "E02", "__syncwarp", 2, 80, FAULT(syncwarp_in_branch, 32, 0)},
@@ -121,6 +131,7 @@ const fault_t faults_barrier[] = {
     {"barrier 16", "E03", "ids are 0-15", 1, 80, FAULT(no_such_barrier, 64, 0)},
     {"barrier for one warp and a half", "E03", "multiples of 32", 1, 80, FAULT(part_of_a_warp, 128, 0)},
     {"barrier for more than the block", "E03", "no more than", 1, 80, FAULT(more_than_there_are, 64, 0)},
+    {"barrier for no threads", "E03", "at least 32", 1, 80, FAULT(for_nobody, 64, 0)},
     {"barrier with two counts", "E03 E01", "expects", 1, 80, FAULT(counts_differ, 64, 0)},
     {NULL, NULL, NULL, 0, 0, NULL},
 };

@@ -9,7 +9,7 @@ typedef struct cells {
 } cells_t; /* 64 x 16 bytes */
 
 FA_DEVICE void fetch(cells_t &s, fault_memory_t m, int t) {
-  fault_line[0] = __LINE__ + 1;
+  fault_mark(0, __LINE__ + 1);
   cp_async_16(&s.x[t], m.filled + 4 * t, 16);
   cp_async_commit();
 }
@@ -41,12 +41,31 @@ KERNEL(second_of_three) {
   const int t = threadIdx.x;
   if (t >= 20) return; /* of 64 cells, each takes three */
   for (int n = 0; n < 3; n++) {
-    if (n == 1) fault_line[0] = __LINE__ + 1;
+    if (n == 1) fault_mark(0, __LINE__ + 1);
     cp_async_16(&s.x[3 * t + n], m.filled + 4 * t, 16);
     cp_async_commit();
   }
   cp_async_wait<2>();
   AT(1), m.filled[1024 + t] = s.x[3 * t + (WRONG ? 1 : 0)][0];
+  cp_async_wait<0>();
+}
+
+/* Some lanes commit a group more than the others: what each waited for is not the same number. */
+KERNEL(groups_of_some_lanes) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  if (t < 16) {
+    AT(0), cp_async_16(&s.x[t], m.filled + 4 * t, 16);
+    cp_async_commit();
+  }
+  cp_async_16(&s.x[32 + t], m.filled + 4 * t, 16);
+  cp_async_commit();
+  if (WRONG)
+    cp_async_wait<2>();
+  else
+    cp_async_wait<1>();
+  __syncwarp();
+  AT(1), m.filled[1024 + t] = s.x[t / 2][0];
   cp_async_wait<0>();
 }
 
@@ -175,6 +194,7 @@ using namespace FA_KERNEL_NAMESPACE;
 const fault_t faults_copy[] = {
     {"copy not waited for", "E05", "cp.async", 2, 80, FAULT(not_waited_for, 64, sizeof(cells_t))},
     {"copy still pending", "E05", "cp.async", 2, 80, FAULT(one_too_many_pending, 64, sizeof(cells_t))},
+    {"groups of some lanes", "E05", "cp.async", 2, 80, FAULT(groups_of_some_lanes, 32, sizeof(cells_t))},
     {"the second of three copies", "E05", "cp.async", 2, 80, FAULT(second_of_three, 32, sizeof(cells_t))},
     {"very many groups", "E08", "never written", 0, 80, FAULT(very_many_groups, 32, sizeof(cells_t))},
     {"copy never committed", "E05", "cp.async", 2, 80, FAULT(never_committed, 64, sizeof(cells_t))},

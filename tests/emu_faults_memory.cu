@@ -6,8 +6,6 @@
 #include "ptx/matrix.h"
 #include "ptx/memory.h"
 
-int fault_line[4];
-
 namespace FA_KERNEL_NAMESPACE {
 
 typedef uint32_t words_t[256];
@@ -26,7 +24,7 @@ FA_DEVICE void wait_for_all(void) {
 /* --- E06: shared memory ----------------------------------------------------------------------------------- */
 
 KERNEL(larger_than_launched) {
-  fault_line[0] = __LINE__ + 1;
+  fault_mark(0, __LINE__ + 1);
   SHARED_DYN(words_t, s);
   s[threadIdx.x] = 1;
 }
@@ -80,6 +78,29 @@ KERNEL(pointer_of_the_host) {
   uint32_t x[4];
   AT(0), ld_global_b32x4(x, WRONG ? m.foreign : m.filled + 64);
   m.filled[threadIdx.x] = x[0];
+}
+/* Without an instruction of its own: a launcher gave the kernel a pointer to what it has. */
+KERNEL(host_is_read) {
+  AT(0), m.filled[threadIdx.x] = (WRONG ? m.foreign : m.filled + 64)[threadIdx.x];
+}
+KERNEL(host_is_written) {
+  AT(0), (WRONG ? m.foreign : m.filled)[threadIdx.x] = 1;
+}
+/* What the program itself can only read is a kernel's constant memory. */
+static const uint32_t table[4] = {2, 3, 5, 7};
+KERNEL(constant_is_written) {
+  const uint32_t x = table[threadIdx.x % 4];
+  AT(0), (WRONG ? (uint32_t *)(uintptr_t)table : m.filled)[threadIdx.x % 4 + threadIdx.x / 4 * 4] = x;
+}
+KERNEL(wild_pointer) {
+  AT(0), m.filled[threadIdx.x] = (WRONG ? (uint32_t *)(uintptr_t)0x123456789000 : m.filled + 64)[threadIdx.x];
+}
+typedef struct triple {
+  uint64_t x[3];
+} triple_t;
+KERNEL(null_structure) {
+  const triple_t *from = WRONG ? (const triple_t *)(const void *)m.none : (const triple_t *)(void *)m.filled;
+  AT(0), *(triple_t *)(void *)(m.filled + 64 + 6 * threadIdx.x) = from[0];
 }
 KERNEL(null_pointer) {
   AT(0), m.filled[threadIdx.x] = (WRONG ? (uint32_t *)m.none : m.filled + 64)[threadIdx.x];
@@ -288,8 +309,14 @@ const fault_t faults_memory[] = {
      FAULT(before_buffer, 32, sizeof(words_t))},
     {"vector at the tail", "E07", "16 bytes", 1, 80, FAULT(wide_tail, 32, sizeof(words_t))},
     {"buffer that was freed", "E07", "outside every buffer", 1, 80, FAULT(after_free, 32, sizeof(words_t))},
-    {"the host's memory", "E07", "outside every buffer", 1, 80,
+    {"the host's memory", "E07", "neither global nor shared", 1, 80,
      FAULT(pointer_of_the_host, 32, sizeof(words_t))},
+    {"the host's memory, plain load", "E07", "neither global nor shared", 1, 80, FAULT(host_is_read, 32, 0)},
+    {"the host's memory, plain store", "E07", "neither global nor shared", 1, 80,
+     FAULT(host_is_written, 32, 0)},
+    {"store to a constant", "E07", "neither global nor shared", 1, 80, FAULT(constant_is_written, 32, 0)},
+    {"pointer to nowhere", "E07", "neither global nor shared", 1, 80, FAULT(wild_pointer, 32, 0)},
+    {"structure at a null pointer", "E07", "null pointer", 1, 80, FAULT(null_structure, 32, 0)},
     {"null pointer", "E07", "null pointer", 1, 80, FAULT(null_pointer, 32, 0)},
     {"null pointer, wide", "E07", "null pointer", 1, 80, FAULT(null_pointer_wide, 32, 0)},
     {"copy from outside", "E07", "16 bytes", 1, 80, FAULT(copied_from_outside, 32, sizeof(words_t))},
@@ -314,7 +341,7 @@ const fault_t faults_memory[] = {
      FAULT(shared_load_of_global, 32, sizeof(words_t))},
     {"shared store to a global address", "E07", "st_shared_b32x4 writes", 1, 80,
      FAULT(shared_store_to_global, 32, sizeof(words_t))},
-    {"shared store to a local variable", "E07", "in neither", 1, 80,
+    {"shared store to a local variable", "E07", "neither global nor shared", 1, 80,
      FAULT(shared_store_to_local, 32, sizeof(words_t))},
     {"copy to global memory", "E07", "cp.async writes", 1, 80, FAULT(copied_to_global, 32, sizeof(words_t))},
     {"copy from shared memory", "E07", "cp.async reads", 1, 80,

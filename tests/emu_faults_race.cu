@@ -2,6 +2,7 @@
 #include "emu_mark.cuh"
 #include "ptx/atomic.h"
 #include "ptx/barrier.h"
+#include "ptx/matrix.h"
 #include "ptx/memory.h"
 #include "ptx/warp.h"
 
@@ -193,6 +194,37 @@ KERNEL(neighbours) {
   m.filled[t] = s[t / 2];
 }
 
+/* The lane that names a row of ldmatrix does not get that row: others do. */
+KERNEL(matrix_of_own_rows) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  uint32_t x[4] = {1, 2, 3, 4};
+  AT(0), st_shared_b32x4(&s.x[t], x);
+  if (!WRONG) __syncwarp();
+  AT(1), ldmatrix_x4(x, &s.x[t]);
+  m.filled[t] = x[0];
+}
+
+/* Nor does it give what lies there after stmatrix. */
+KERNEL(own_row_of_matrix) {
+  SHARED_DYN(cells_t, s);
+  const int t = threadIdx.x;
+  const uint32_t x[4] = {1, 2, 3, 4};
+  AT(0), stmatrix_x4(&s.x[t], x);
+  if (!WRONG) __syncwarp();
+  AT(1), m.filled[t] = s.x[t][0];
+}
+
+/* With a size that is known only when the kernel runs: a call of the library, if the emulator let it. */
+KERNEL(set_and_copied) {
+  SHARED_DYN(words_t, s);
+  const int t = threadIdx.x;
+  const size_t bytes = 8 * blockDim.x; /* 512: all that the block writes */
+  if (t == 0) AT(0), memset(s, 7, bytes);
+  if (!WRONG) __syncthreads();
+  if (t == 32) AT(1), memcpy(m.filled, s, bytes);
+}
+
 /* --- E04, global memory ----------------------------------------------------------------------------------- */
 
 KERNEL(blocks_write) {
@@ -247,10 +279,7 @@ KERNEL(last_reader_writes_global) {
 KERNEL(block_writes_what_another_read) {
   const int t = threadIdx.x;
   uint32_t x = 0;
-  if (blockIdx.x == 0)
-    AT(0), x = m.filled[WRONG ? 7 : 8];
-  else
-    x = m.filled[7];
+  AT(0), x = m.filled[WRONG || blockIdx.x == 1 ? 7 : 8];
   m.filled[512 + blockIdx.x * 128 + t] = x;
   __syncthreads();
   if (blockIdx.x == 1 && t == 0) AT(1), m.filled[7] = 5;
@@ -286,6 +315,14 @@ KERNEL(atomic_and_plain) {
     AT(1), m.filled[64 + threadIdx.x] = m.filled[WRONG ? 0 : 1];
 }
 
+/* The last of all blocks to come reads what the others added to, with nothing that puts it behind them; its own addition
+ * was the last. */
+KERNEL(last_comer_reads) {
+  if (threadIdx.x != 0) return;
+  AT(0), atom_global_add_s32((int *)m.filled, 1);
+  AT(1), m.filled[64 + blockIdx.x] = m.filled[WRONG ? 0 : 1];
+}
+
 } // namespace FA_KERNEL_NAMESPACE
 
 using namespace FA_KERNEL_NAMESPACE;
@@ -313,6 +350,10 @@ const fault_t faults_race[] = {
     {"the first reader writes", "E04", "shared memory", 2, 80,
      FAULT(first_reader_writes, 64, sizeof(words_t))},
     {"two 16-bit elements", "E04 E08", "shared memory", 1, 80, FAULT(neighbours, 64, sizeof(words_t))},
+    {"ldmatrix of what lanes wrote", "E04", "shared memory", 2, 80,
+     FAULT(matrix_of_own_rows, 32, sizeof(cells_t))},
+    {"what stmatrix wrote", "E04", "shared memory", 2, 90, FAULT(own_row_of_matrix, 32, sizeof(cells_t))},
+    {"memset and memcpy", "E04 E08", "shared memory", 2, 80, FAULT(set_and_copied, 64, sizeof(words_t))},
     {"blocks write the same", "E04", "global memory", 1, 80, FAULT_BLOCKS(blocks_write, 5, 32, 0)},
     {"a block reads another's", "E04", "global memory", 2, 80, FAULT_BLOCKS(blocks_read, 5, 32, 0)},
     {"a word of a wide load", "E04", "global memory", 2, 80, FAULT(part_of_wide_read, 64, 0)},
@@ -324,5 +365,6 @@ const fault_t faults_race[] = {
     {"all read, one adds", "E04", "global memory", 2, 80, FAULT(all_read_one_adds, 32, 0)},
     {"a sum without atomics", "E04", "global memory", 1, 80, FAULT_BLOCKS(sum_of_blocks, 5, 32, 0)},
     {"atomic here, plain there", "E04", "global memory", 2, 80, FAULT_BLOCKS(atomic_and_plain, 2, 32, 0)},
+    {"the last to come reads", "E04", "global memory", 2, 80, FAULT_BLOCKS(last_comer_reads, 5, 32, 0)},
     {NULL, NULL, NULL, 0, 0, NULL},
 };

@@ -161,12 +161,33 @@ START_TEST(places_behind_odd_paths) {
 }
 END_TEST
 
+/* A program that uses a library alone is told too. */
+START_TEST(settings_that_are_wrong) {
+  static const char *const settings[] = {"EMU_ARCH=81", "EMU_SMS=0", "EMU_ORDER=soon", "EMU_RACES=2"};
+  for (size_t n = 0; n < sizeof settings / sizeof *settings; n++) {
+    quiet_begin();
+    pid_t child = fork();
+    if (child == 0) {
+      putenv((char *)(uintptr_t)settings[n]);
+      execl("/proc/self/exe", "check_emu", "--fault", (char *)NULL);
+      _exit(99);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    const char *said = quiet_end();
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == FA_REFUSED, "%s: %d", settings[n], status);
+    ck_assert_str_eq(said, "");
+  }
+}
+END_TEST
+
 Suite *emu_launch_suite(void) {
   const TTest *const tests[] = {
     sizes_of_a_launch,
     shared_memory_of_each_architecture,
     no_blocks,
     places_behind_odd_paths,
+    settings_that_are_wrong,
 #if !ADDRESS_SANITIZER
     no_memory_for_stacks,
 #endif

@@ -9,7 +9,7 @@
 #define KERNEL(name) template <bool WRONG> __global__ void name([[maybe_unused]] fault_memory_t m)
 
 /* Remembers the line that it stands in: AT(0), statement. Every thread stores the same number. */
-#define AT(n) fault_line[n] = __LINE__
+#define AT(n) fault_mark(n, __LINE__)
 
 /* What runs the kernel in `blocks` blocks: the last entry of a row. */
 #define FAULT_BLOCKS(name, blocks, threads, bytes)                                                           \

@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 static const char *const orders[] = {"late", "early", "1", "2", "3"};
 enum { ORDERS = sizeof orders / sizeof *orders };
@@ -89,6 +92,34 @@ START_TEST(blocks_are_resident) {
   }
   come("1", 4, came);
   ck_assert_int_gt(changes_of_block(came), 2 * BLOCKS);
+}
+END_TEST
+
+/* Each atomic operation lets the others go first: who asks again and again is answered in the end, and work that is taken
+ * from a counter is shared. On one worker: two would run side by side anyway. */
+START_TEST(atomics_take_turns) {
+  enum { TILES = 64, TAKERS = 4 };
+  static const char *const seeds[] = {"late", "early", "1", "2", "3", "4", "5", "6", "7", "8"};
+  for (size_t o = 0; o < sizeof seeds / sizeof *seeds; o++) {
+    fa_reason_t why = {""};
+    uint32_t *counter = zeros(1), *out = zeros(TILES);
+#ifdef _OPENMP
+    omp_set_num_threads(1);
+#endif
+    fa_emu_order(seeds[o]);
+    fa_emu_gpu(80, TAKERS);
+    ck_assert_msg(!run_waiting(counter, out, &why), "%s", why.text);
+    ck_assert_uint_eq(out[0], 1);
+    *counter = 0;
+    ck_assert_msg(!run_queue(TAKERS, TILES, counter, out, &why), "%s", why.text);
+    int taken[TAKERS] = {0};
+    for (int n = 0; n < TILES; n++) taken[out[n]]++;
+    for (int b = 0; b < TAKERS; b++)
+      ck_assert_msg(taken[b] > 0, "EMU_ORDER=%s: block %d got nothing", seeds[o], b);
+    fa_machine_emu.release(counter);
+    fa_machine_emu.release(out);
+    count_ran(1);
+  }
 }
 END_TEST
 
@@ -202,9 +233,9 @@ START_TEST(launches_are_in_order) {
 END_TEST
 
 Suite *emu_order_suite(void) {
-  const TTest *const tests[] = {
-      a_seed_is_an_order,   blocks_are_resident,        a_barrier_is_one,      copies_late_and_early,
-      copies_at_any_moment, copies_that_are_waited_for, launches_are_in_order, NULL};
+  const TTest *const tests[] = {a_seed_is_an_order,         blocks_are_resident,   atomics_take_turns,
+                                a_barrier_is_one,           copies_late_and_early, copies_at_any_moment,
+                                copies_that_are_waited_for, launches_are_in_order, NULL};
   Suite *suite = suite_of("orders", tests);
   TCase *each = tcase_create("each order");
   tcase_set_timeout(each, TEST_TIMEOUT);

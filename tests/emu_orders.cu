@@ -33,6 +33,22 @@ __global__ void tickets(uint32_t *counter, uint32_t *out) {
   }
 }
 
+__global__ void waiting(uint32_t *counter, uint32_t *out) {
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 1) {
+    atom_global_add_s32((int *)counter, 1);
+    return;
+  }
+  int found = 0;
+  while (found == 0) found = atom_global_add_s32((int *)counter, 0);
+  out[0] = (uint32_t)found;
+}
+
+__global__ void queue(int tiles, uint32_t *counter, uint32_t *out) {
+  if (threadIdx.x != 0) return;
+  for (int n = 0; (n = atom_global_add_s32((int *)counter, 1)) < tiles;) out[n] = blockIdx.x;
+}
+
 __global__ void peeking(bool waits, const uint32_t *in, uint32_t *out) {
   SHARED_DYN(words_t, s);
   const int t = threadIdx.x;
@@ -71,6 +87,14 @@ fa_status_t run_everybody(int64_t blocks, int threads, uint32_t *out, fa_reason_
 }
 fa_status_t run_tickets(int blocks, int threads, uint32_t *counter, uint32_t *out, fa_reason_t *why) {
   LAUNCH(tickets, blocks, threads, 0, NULL, counter, out);
+  return FA_OK;
+}
+fa_status_t run_waiting(uint32_t *counter, uint32_t *out, fa_reason_t *why) {
+  LAUNCH(waiting, 2, 32, 0, NULL, counter, out);
+  return FA_OK;
+}
+fa_status_t run_queue(int blocks, int tiles, uint32_t *counter, uint32_t *out, fa_reason_t *why) {
+  LAUNCH(queue, blocks, 32, 0, NULL, tiles, counter, out);
   return FA_OK;
 }
 fa_status_t run_peeking(bool waits, const uint32_t *in, uint32_t *out, fa_reason_t *why) {

@@ -14,6 +14,10 @@ uint32_t everybody_adds(int64_t block, int thread, int threads);
 /* out[n]: number of the thread, in the whole grid, that came n-th for a ticket; each comes twice, with a barrier in
  * between. *counter is 0 before. */
 fa_status_t run_tickets(int blocks, int threads, uint32_t *counter, uint32_t *out, fa_reason_t *why);
+/* Block 0 waits, by asking atomically, until the other has added 1; *out becomes what it then found. */
+fa_status_t run_waiting(uint32_t *counter, uint32_t *out, fa_reason_t *why);
+/* Each block takes numbers from *counter until there are no more of `tiles`; out[n] becomes the block that took n. */
+fa_status_t run_queue(int blocks, int tiles, uint32_t *counter, uint32_t *out, fa_reason_t *why);
 /* By cp.async: 32 words to one place, then as a second group to another. out [moment][group][8]: every fourth word, as it
  * is found after the commits, after a barrier, and at the end. If `waits`, the wait comes first; otherwise just before the
  * end, which is a finding. */

@@ -16,10 +16,10 @@ only_source = $(firstword $(wildcard tests/only_$(1).c) tests/only_none.c)
 only_functions = $(patsubst %,$(BUILD)/obj/%.emu.o,$(wildcard tests/only_$(1).cu))
 
 # The emulator's: vectors and faults. Of their kernels, nvcc builds those of the vectors, for record_golden alone.
-TEST_EMU := tests/check_emu.c tests/emu_check.c tests/emu_findings.c tests/emu_orders.c tests/emu_launches.c
+TEST_EMU := tests/check_emu.c tests/emu_check.c tests/emu_findings.c tests/emu_orders.c tests/emu_launches.c tests/emu_requests.c
 EMU_VECTORS := tests/emu_vectors.c tests/emu_definitions.c tests/emu_golden.c
 EMU_KERNELS := tests/emu_wrappers.cu tests/emu_tiles.cu
-EMU_FAULTS := $(wildcard tests/emu_faults_*.cu) tests/emu_orders.cu
+EMU_FAULTS := $(wildcard tests/emu_faults_*.cu) tests/emu_orders.cu tests/emu_requests.cu
 
 TEST_PROGRAMS := $(if $(STAGE),,$(BUILD)/tests/check_common $(BUILD)/tests/check_emu) $(addprefix $(BUILD)/tests/check_,$(BUILT))
 

@@ -50,8 +50,8 @@ void fa_emu_cp_async(void *shared, const void *global, int bytes, int valid, emu
     if (valid) emu_check_space(t, {"cp.async", EMU_GLOBAL}, global, valid, false, place);
     if (valid) emu_touch_global(t, global, valid, false, false, EMU_CP_ASYNC, place);
     emu_touch_shared(t, shared, bytes, true, EMU_CP_ASYNC, place);
-    emu_request(t, shared, bytes, here.file + here.line);
-    if (valid) emu_request(t, global, bytes, here.file + here.line + 1);
+    emu_request(t, shared, bytes, {here.file, here.line});
+    if (valid) emu_request(t, global, bytes, {here.file, here.line});
   }
   t->cp_last = t->cp_group;
   memset(shared, 0xff, (size_t)bytes); /* NaN until it lands */

@@ -45,7 +45,7 @@ typedef void emu_body_t(void *arguments);
 /* Runs the kernel to its end. FA_FAILED if the emulator found a fault: `why` holds the first, and all of them
  * were printed. */
 fa_status_t fa_emu_launch(const char *kernel, int64_t blocks, int threads, size_t shared_bytes,
-                          emu_body_t *body, void *arguments, fa_reason_t *why);
+                          emu_body_t *body, void *arguments, size_t argument_bytes, fa_reason_t *why);
 
 template <class... P> struct emu_call_t {
   void (*kernel)(P...);
@@ -60,7 +60,7 @@ static inline fa_status_t emu_launch(const char *name, fa_reason_t *why, void (*
                                      int threads, size_t shared_bytes, void *stream, A... arguments) {
   (void)stream; /* launches are complete when they return */
   emu_call_t<P...> call = {kernel, std::tuple<P...>(P(arguments)...)};
-  return fa_emu_launch(name, blocks, threads, shared_bytes, emu_call_t<P...>::run, &call, why);
+  return fa_emu_launch(name, blocks, threads, shared_bytes, emu_call_t<P...>::run, &call, sizeof call, why);
 }
 
 /* --- what the wrappers of common/ptx do under g++ -------------------------------------------------- */
@@ -78,7 +78,18 @@ struct emu_b32x2_t {
 
 void *fa_emu_shared(size_t bytes, emu_place_t here);
 
-void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here); /* threads 0: the whole block */
+/* What is no single load or store would be a call of the library, which the compiler does not show to the checker. */
+void *fa_emu_memcpy(void *to, const void *from, size_t bytes);
+void *fa_emu_memset(void *to, int value, size_t bytes);
+#define EMU_ONE_ACCESS(bytes) (__builtin_constant_p(bytes) && (bytes) <= 16)
+#define memcpy(to, from, bytes)                                                                              \
+  (EMU_ONE_ACCESS(bytes) ? __builtin_memcpy(to, from, bytes) : fa_emu_memcpy(to, from, bytes))
+#define memset(to, value, bytes)                                                                             \
+  (EMU_ONE_ACCESS(bytes) ? __builtin_memset(to, value, bytes) : fa_emu_memset(to, value, bytes))
+
+enum { EMU_WHOLE_BLOCK = 0 };
+void fa_emu_barrier(int id, int threads, bool wait, emu_place_t here);
+void fa_emu_named_barrier(int id, int threads, bool wait, emu_place_t here);
 void fa_emu_syncwarp(emu_place_t here);
 enum emu_shuffle_t { EMU_SHUFFLE_XOR, EMU_SHUFFLE_INDEX };
 uint32_t fa_emu_shuffle(uint32_t x, int argument, emu_shuffle_t kind, emu_place_t here);
@@ -122,7 +133,7 @@ void fa_emu_count_rescales(double done, double skipped);
 
 /* --- CUDA's own names that kernels use directly ----------------------------------------------------- */
 static inline void __syncthreads(EMU_HERE) {
-  fa_emu_barrier(0, 0, true, here);
+  fa_emu_barrier(0, EMU_WHOLE_BLOCK, true, here);
 }
 static inline void __syncwarp(EMU_HERE) {
   fa_emu_syncwarp(here);

@@ -10,6 +10,9 @@
 #include "emu.h"
 #include "fiber.h"
 
+#undef memcpy /* here they are the library's, not a kernel's */
+#undef memset
+
 #include <mutex>
 
 enum {
@@ -29,13 +32,13 @@ enum {
  * of a granule have the same history it is kept once, which saves time, and room in the caches even more; in shared
  * memory, that of 4 bytes likewise. */
 struct record_t {
-  /* atomic: of a write, that it was; of a read, that several lanes of the agent read in this epoch, so that none of them
-   * may write. */
+  /* atomic: of a write in global memory, that it was. several, in the same bit: of another access, that more than one lane
+   * of the agent made it in this epoch, so that it is not ordered with any of theirs. */
   uint64_t block : 20, agent : 6, lane : 5, atomic : 1, epoch : 18, place : 14;
 };
 enum { GRANULE = 16 }; /* bytes */
 /* The block is stored plus one: an all-zero record is "nobody". Both counters stop at their largest value. */
-enum { BLOCK_LIMIT = (1 << 20) - 2, EPOCH_LIMIT = (1 << 18) - 1 };
+enum { MANY_BLOCKS = (1 << 20) - 1, BLOCK_LIMIT = MANY_BLOCKS - 1, EPOCH_LIMIT = (1 << 18) - 1 };
 
 /* at[a]: everything that agent a did up to this epoch has happened before. */
 struct clock_vector_t {
@@ -71,6 +74,11 @@ struct copy_t {
   uint32_t group;
 };
 
+/* Of a lane that had waited for more groups than the lane of its warp that had waited for least, when an epoch ended. */
+struct ahead_t {
+  uint32_t epoch, lane, landed;
+};
+
 struct warp_t {
   block_t *block;
   int index;
@@ -84,6 +92,8 @@ struct warp_t {
   struct request_table_t *requests;
   copy_t *copies[WARP];
   int copy_count[WARP], copy_room[WARP];
+  ahead_t *ahead;
+  int ahead_count, ahead_room;
 };
 
 struct barrier_t {
@@ -123,7 +133,8 @@ struct launch_t {
   int threads;
   size_t shared_bytes;
   emu_body_t *body;
-  void *arguments;
+  void *arguments; /* the launch's copy of them: each thread begins by taking its own */
+  size_t argument_bytes;
 };
 
 struct worker_t {
@@ -179,6 +190,8 @@ static inline void emu_needs(int sm, const char *instruction, emu_place_t here) 
 /* --- scheduling: sched.cpp -------------------------------------------------------------------------- */
 /* The current thread cannot go on: runs others until somebody makes it ready again. */
 void emu_block_thread(const char *waits, emu_place_t place);
+/* The current thread could go on, but others go first: those of another SM, if any of them can. */
+void emu_let_others_run(void);
 static inline void emu_make_ready(warp_t *w, uint32_t lanes) {
   w->ready |= lanes & w->alive;
 }
@@ -213,7 +226,9 @@ static inline uint32_t emu_address_id(const thread_t *t, const void *pc) {
 }
 #define EMU_PC __builtin_extract_return_addr(__builtin_return_address(0))
 enum emu_agent_t { EMU_WARP, EMU_CP_ASYNC };
-void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place);
+/* `several`: by more than one lane of the warp, of which t is one at most. */
+void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place,
+                      bool several = false);
 void emu_touch_global(thread_t *t, const void *p, int bytes, bool write, bool atomic, emu_agent_t agent,
                       uint32_t place);
 static inline bool emu_is_shared(const thread_t *t, const void *p) {
@@ -225,6 +240,8 @@ static inline bool emu_in_arena(const worker_t *w, const void *p) {
 }
 /* Finding E07, and the launch is given up, if the wrapper cannot use the address: null, or of the other memory. */
 void emu_check_space(thread_t *t, emu_wrapper_t by, const void *p, int bytes, bool write, uint32_t place);
+/* Does the program only ever read what is there? constants.cpp */
+bool emu_is_constant(const void *p, size_t bytes);
 void emu_join(clock_vector_t *into, const clock_vector_t *from);
 /* What this warp does from now on is a new epoch; also takes in which cp.async groups all lanes waited for. */
 void emu_new_epoch(warp_t *w);
@@ -259,12 +276,17 @@ void emu_memory_new_launch(void);
 void emu_together(const char *operation, void (*work)(warp_t *), void *argument, emu_place_t here);
 
 /* --- sectors and bank conflicts: requests.cpp -------------------------------------------------------- */
-void emu_note_request(thread_t *t, const void *p, int bytes, const void *pc);
-static inline void emu_request(thread_t *t, const void *p, int bytes, const void *pc) {
-  if (emu_settings()->requests) emu_note_request(t, p, bytes, pc);
+/* An instruction: its address, or the file and line of a wrapper's call. */
+struct emu_instruction_t {
+  const void *at;
+  int line;
+};
+void emu_note_request(thread_t *t, const void *p, int bytes, emu_instruction_t by);
+static inline void emu_request(thread_t *t, const void *p, int bytes, emu_instruction_t by) {
+  if (emu_settings()->requests) emu_note_request(t, p, bytes, by);
 }
-void emu_requests_free(warp_t *w);
-void emu_requests_end(warp_t *w); /* the warp has come together: what was gathered is counted */
+void emu_requests_free(warp_t *w); /* also forgets what was gathered */
+void emu_requests_end(warp_t *w);  /* the warp has come together: what was gathered is counted */
 
 /* --- findings: report.cpp --------------------------------------------------------------------------- */
 /* A fault is told once a launch for each `key` (places), so that 1024 threads with the same one are one finding:

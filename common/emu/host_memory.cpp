@@ -86,6 +86,7 @@ static fa_status_t make_twin(const fa_problem_t *p, fa_pass_t pass, int array, f
 }
 
 fa_status_t fa_emu_run(const fa_kernels_t *kernels, const fa_problem_t *p, fa_pass_t pass, fa_reason_t *why) {
+  if (emu_settings()->wrong) return fa_say(why, FA_REFUSED, "%s", emu_settings()->wrong);
   std::lock_guard<std::recursive_mutex> guard(emu_lock);
   fa_problem_t inside = *p;
   twin_t twins[FA_ARRAYS] = {};
@@ -93,9 +94,12 @@ fa_status_t fa_emu_run(const fa_kernels_t *kernels, const fa_problem_t *p, fa_pa
   fa_status_t status = FA_OK;
   for (int a = 0; a < FA_ARRAYS && !status; a++)
     if (is_input(a, pass) || is_output(a, pass)) status = make_twin(p, pass, a, &inside, &twins[a], why);
-  if (!status && p->workspace_size && !emu_in_region(p->workspace)) {
-    status = fa_machine_emu.alloc(&workspace, p->workspace_size, why);
+  /* Only as much as is needed, however much the caller has. */
+  const size_t wanted = kernels->workspace_size ? kernels->workspace_size(p, pass) : 0;
+  if (!status && wanted && !emu_in_region(p->workspace)) {
+    status = fa_machine_emu.alloc(&workspace, wanted, why);
     inside.workspace = workspace;
+    inside.workspace_size = wanted;
   }
   if (!status) status = (pass == FA_FORWARD ? kernels->forward : kernels->backward)(&inside, why);
   for (int a = 0; a < FA_ARRAYS && !status; a++)

@@ -44,6 +44,8 @@ static bool start_block(worker_t *w, block_t *b, int64_t index) {
     memset(&warp->clock, 0, sizeof warp->clock);
     warp->clock.at[k] = 1;
     memset(warp->copy_count, 0, sizeof warp->copy_count);
+    warp->ahead_count = 0;
+    emu_requests_free(warp); /* what a launch left that was given up */
     for (int lane = 0; lane < WARP; lane++) {
       thread_t *t = warp->thread + lane;
       if (!t->fiber.stack && !fiber_new(&t->fiber)) return false;
@@ -89,6 +91,7 @@ static void release_worker(worker_t *w) {
     for (int t = 0; b->thread && t < MAX_WARPS * WARP; t++) fiber_delete(&b->thread[t].fiber);
     for (warp_t &warp : b->warp) {
       for (copy_t *copies : warp.copies) free(copies);
+      free(warp.ahead);
       emu_requests_free(&warp);
     }
     free(b->thread);
@@ -135,6 +138,7 @@ static worker_t *get_worker(int sms) {
 
 static fa_status_t check_launch(const launch_t *l, fa_reason_t *why) {
   size_t most = fa_emu_shared_limit();
+  if (emu_settings()->wrong) return fa_say(why, FA_REFUSED, "%s", emu_settings()->wrong);
   if (l->threads <= 0 || l->threads > MAX_WARPS * WARP || l->threads % WARP)
     return fa_say(why, FA_FAILED, "%s: %d threads in a block; it must be a multiple of 32 up to 1024",
                   l->kernel, l->threads);
@@ -147,9 +151,17 @@ static fa_status_t check_launch(const launch_t *l, fa_reason_t *why) {
   return FA_OK;
 }
 
+static int worker_number(void) {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
 fa_status_t fa_emu_launch(const char *kernel, int64_t blocks, int threads, size_t shared_bytes,
-                          emu_body_t *body, void *arguments, fa_reason_t *why) {
-  launch_t launch = {kernel, blocks, threads, shared_bytes, body, arguments};
+                          emu_body_t *body, void *arguments, size_t argument_bytes, fa_reason_t *why) {
+  launch_t launch = {kernel, blocks, threads, shared_bytes, body, arguments, argument_bytes};
   fa_status_t status = check_launch(&launch, why);
   if (status || blocks == 0) return status;
   std::lock_guard<std::recursive_mutex> guard(emu_lock);
@@ -165,7 +177,7 @@ fa_status_t fa_emu_launch(const char *kernel, int64_t blocks, int threads, size_
   std::atomic<bool> no_memory(false);
 #pragma omp parallel num_threads(workers)
   {
-    worker_t *w = get_worker((sms + workers - 1) / workers);
+    worker_t *w = get_worker(sms / workers + (worker_number() < sms % workers));
     if (!w)
       no_memory = true;
     else {

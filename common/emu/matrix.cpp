@@ -34,8 +34,9 @@ static inline __attribute__((always_inline)) void move_matrices(warp_t *w, bool 
       emu_worker->stop = true;
       return;
     }
-    if (emu_settings()->races) emu_touch_shared(t, lane[l]->row, 16, store, EMU_WARP, place);
-    emu_request(t, lane[l]->row, 16, lane[l]->here.file + lane[l]->here.line);
+    /* The elements of a row belong to other lanes than the one that names it. */
+    if (emu_settings()->races) emu_touch_shared(t, lane[l]->row, 16, store, EMU_WARP, place, true);
+    emu_request(t, lane[l]->row, 16, {lane[l]->here.file, lane[l]->here.line});
   }
   emu_requests_end(w);
   for (int m = 0; m < matrices; m++)

@@ -11,8 +11,21 @@
  * an if kept from running was not seen. */
 #include "race.h"
 
+#include <stdlib.h>
+
 void emu_join(clock_vector_t *into, const clock_vector_t *from) {
   for (int a = 0; a < AGENTS; a++) into->at[a] = into->at[a] > from->at[a] ? into->at[a] : from->at[a];
+}
+
+static void remember_ahead(warp_t *w, ahead_t x) {
+  if (w->ahead_count == w->ahead_room) {
+    const int more = w->ahead_room ? 2 * w->ahead_room : 64;
+    ahead_t *grown = (ahead_t *)realloc(w->ahead, (size_t)more * sizeof x);
+    if (!grown) return; /* a race may be reported that is none */
+    w->ahead = grown;
+    w->ahead_room = more;
+  }
+  w->ahead[w->ahead_count++] = x;
 }
 
 void emu_land_copies(warp_t *w) {
@@ -29,7 +42,22 @@ void emu_land_copies(warp_t *w) {
     }
     if (t->cp_landed < least) least = t->cp_landed;
   }
-  if (least != UINT32_MAX) w->clock.at[(int)MAX_WARPS + w->index] = least;
+  if (least == UINT32_MAX) return;
+  w->clock.at[(int)MAX_WARPS + w->index] = least;
+  for (int lane = 0; lane < WARP && least < most; lane++)
+    if (w->alive >> lane & 1 && w->thread[lane].cp_landed > least)
+      remember_ahead(w, {w->clock.at[w->index], (uint32_t)lane, w->thread[lane].cp_landed});
+}
+
+/* Groups are numbered by each lane for itself: where lanes have committed different numbers of groups, the least of what
+ * they waited for says too little about some. */
+bool emu_landed_ahead(record_t copy, const warp_t *w) {
+  const warp_t *of = &w->block->warp[copy.agent - MAX_WARPS];
+  for (int n = of->ahead_count - 1; n >= 0; n--) {
+    const ahead_t *x = of->ahead + n;
+    if (x->lane == copy.lane && x->landed >= copy.epoch && x->epoch <= w->clock.at[of->index]) return true;
+  }
+  return false;
 }
 
 void emu_new_epoch(warp_t *w) {
@@ -62,13 +90,14 @@ void emu_race(const char *where, record_t old, bool old_write, record_t now, boo
   if (!emu_is_new(code, (uint64_t)old.place << 32 | now.place)) return;
   char here[200], there[200], a[64], b[64], block[48] = "";
   if (old.block && old.block != now.block)
-    snprintf(block, sizeof block, "block %u ", (unsigned)old.block - 1);
+    snprintf(block, sizeof block, old.block == MANY_BLOCKS ? "several blocks, the last by " : "block %u ",
+             (unsigned)old.block - 1);
   /* The places come first: a test that fails has room for a line only. */
   emu_find(code, "data race in %s: %s at %s and %s at %s are not ordered: %s (kernel %s, %s and %s%s)", where,
            write ? "write" : "read", emu_place_text((uint32_t)now.place, here, sizeof here),
            old_write ? "write" : "read", emu_place_text((uint32_t)old.place, there, sizeof there),
            mend(old, now), emu_worker->launch->kernel, agent_text(now, false, a, sizeof a), block,
-           agent_text(old, !old_write && old.atomic, b, sizeof b));
+           agent_text(old, old.atomic && !(old_write && old.block), b, sizeof b));
 }
 
 void emu_never_written(const thread_t *t, const char *space, uint32_t place) {

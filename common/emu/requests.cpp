@@ -13,12 +13,25 @@ struct request_t {
   const void *address[WARP];
 };
 struct instruction_t {
-  int bytes;
   uint32_t done[WARP];
   std::vector<request_t> open;
 };
+/* One instruction may be about two memories (cp.async), and a line may hold two instructions. */
+struct executed_t {
+  emu_instruction_t by;
+  int bytes;
+  bool global;
+  bool operator==(const executed_t &x) const {
+    return by.at == x.by.at && by.line == x.by.line && bytes == x.bytes && global == x.global;
+  }
+};
+struct hash_t {
+  size_t operator()(const executed_t &x) const {
+    return ((uintptr_t)x.by.at * 31 + (unsigned)x.by.line) * 64 + (unsigned)(2 * x.bytes + x.global);
+  }
+};
 struct request_table_t {
-  std::unordered_map<const void *, instruction_t> of;
+  std::unordered_map<executed_t, instruction_t, hash_t> of;
 };
 
 /* Banks: 8- and 16-byte accesses go in 2 and 4 phases of 16 and 8 lanes; lanes that want the same word share it. */
@@ -60,11 +73,10 @@ static void count_global(const request_t &r, int bytes, fa_count_t *count) {
   count->sectors_least += (lanes * bytes + 31) / 32;
 }
 
-void emu_note_request(thread_t *t, const void *p, int bytes, const void *pc) {
+void emu_note_request(thread_t *t, const void *p, int bytes, emu_instruction_t by) {
   warp_t *w = t->warp;
   if (!w->requests) w->requests = new request_table_t;
-  instruction_t &i = w->requests->of[pc];
-  i.bytes = bytes;
+  instruction_t &i = w->requests->of[{by, bytes, emu_in_region(p)}];
   uint32_t n = i.done[t->lane]++;
   if (n >= i.open.size()) i.open.resize(n + 1);
   i.open[n].lanes |= 1u << t->lane;
@@ -76,13 +88,10 @@ void emu_requests_end(warp_t *w) {
   for (auto &entry : w->requests->of) {
     instruction_t &i = entry.second;
     for (const request_t &r : i.open)
-      if (r.lanes) {
-        const void *p = r.address[__builtin_ctz(r.lanes)];
-        if (emu_in_region(p))
-          count_global(r, i.bytes, emu_worker->count);
-        else
-          count_shared(r, i.bytes, emu_worker->count);
-      }
+      if (r.lanes && entry.first.global)
+        count_global(r, entry.first.bytes, emu_worker->count);
+      else if (r.lanes)
+        count_shared(r, entry.first.bytes, emu_worker->count);
     i.open.clear();
     memset(i.done, 0, sizeof i.done);
   }

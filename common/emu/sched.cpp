@@ -30,6 +30,20 @@ static thread_t *next_in_order(worker_t *w) {
   return NULL;
 }
 
+/* In order, but this warp last, and this SM's other warps before it. */
+static thread_t *next_of_others(worker_t *w) {
+  const thread_t *t = w->current;
+  const int sm = (int)(t->warp->block - w->block), warp = t->warp->index;
+  for (int n = 1; n <= w->blocks; n++) {
+    block_t *b = &w->block[(sm + n) % w->blocks];
+    for (int k = 0; b->used && k < b->warps; k++) {
+      warp_t *next = &b->warp[n == w->blocks ? (warp + 1 + k) % b->warps : k];
+      if (next->ready) return lowest_ready(next);
+    }
+  }
+  return NULL; /* not reached: the thread that asks is ready */
+}
+
 /* Copies may land whenever threads change: those of any warp, also of one that waits. */
 static thread_t *next_at_random(worker_t *w) {
   int total = 0;
@@ -69,12 +83,7 @@ static void go_to_main(worker_t *w, thread_t *from) {
   fiber_switch(&from->fiber, &w->main);
 }
 
-void emu_block_thread(const char *waits, emu_place_t place) {
-  worker_t *w = emu_worker;
-  thread_t *me = w->current;
-  me->waits = waits;
-  me->place = place;
-  thread_t *next = w->stop ? NULL : next_thread(w);
+static void leave(worker_t *w, thread_t *me, thread_t *next) {
   if (next == me) {
     me->warp->ready &= ~(1u << me->lane);
   } else if (next) {
@@ -82,7 +91,22 @@ void emu_block_thread(const char *waits, emu_place_t place) {
   } else {
     go_to_main(w, me); /* a deadlock, or a fault: does not come back */
   }
+}
+
+void emu_block_thread(const char *waits, emu_place_t place) {
+  worker_t *w = emu_worker;
+  thread_t *me = w->current;
+  me->waits = waits;
+  me->place = place;
+  leave(w, me, w->stop ? NULL : next_thread(w));
   me->waits = NULL;
+}
+
+void emu_let_others_run(void) {
+  worker_t *w = emu_worker;
+  thread_t *me = w->current;
+  emu_make_ready(me->warp, 1u << me->lane);
+  leave(w, me, emu_settings()->order == EMU_RANDOM ? next_at_random(w) : next_of_others(w));
 }
 
 unsigned fa_emu_thread_index(void) noexcept {

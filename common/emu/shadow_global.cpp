@@ -53,7 +53,10 @@ static void note_global(global_shadow_t *s, record_t now, bool write, const thre
   if (write) { /* the reads before it stay: they are ordered before it, or were reported */
     for (int k = 0; k < GLOBAL_READS; k++)
       if (!read_is_ordered(old.read[k], now, t)) emu_race("global memory", old.read[k], false, now, true);
-    store_record(&s->write, now);
+    record_t kept = now; /* atomic writes of several blocks: none of these is ordered before a plain access */
+    if (now.atomic && old.write.epoch && old.write.atomic && old.write.block != now.block)
+      kept.block = MANY_BLOCKS;
+    store_record(&s->write, kept);
   } else {
     const record_t last = old.read[0];
     if (last.epoch && last.block != now.block)

@@ -28,15 +28,17 @@ static inline void note_read(shadow_t *s, record_t now, thread_t *t) {
   const record_t written = s->write;
   if (!written.epoch)
     emu_never_written(t, "shared", (uint32_t)now.place);
-  else if (!long_before(written, t->warp) && !before(written, t, false))
+  else if (!long_before(written, t->warp) && !before(written, t, written.atomic || now.atomic))
     emu_race("shared memory", written, true, now, false);
   keep_read(s, now, t->warp);
 }
 
 static inline void note_write(shadow_t *s, record_t now, thread_t *t) {
-  if (s->write.epoch && !before(s->write, t, false)) emu_race("shared memory", s->write, true, now, true);
+  if (s->write.epoch && !before(s->write, t, s->write.atomic || now.atomic))
+    emu_race("shared memory", s->write, true, now, true);
   for (int k = 0; k < READS && s->read[k].epoch; k++)
-    if (!before(s->read[k], t, s->read[k].atomic)) emu_race("shared memory", s->read[k], false, now, true);
+    if (!before(s->read[k], t, s->read[k].atomic || now.atomic))
+      emu_race("shared memory", s->read[k], false, now, true);
   *s = {now, {}};
 }
 
@@ -77,7 +79,8 @@ static inline void note_whole(block_t *b, size_t granule, record_t now, bool wri
   b->shadow[granule] = {now, {}};
 }
 
-void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place) {
+void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_agent_t agent, uint32_t place,
+                      bool several) {
   block_t *b = t->warp->block;
   size_t at = (size_t)((const char *)p - b->shared);
   const size_t behind = at + (size_t)bytes;
@@ -86,7 +89,7 @@ void emu_touch_shared(thread_t *t, const void *p, int bytes, bool write, emu_age
     shared_outside(t, at, bytes, write, place);
     return;
   }
-  const record_t now = emu_record(t, agent, 0, false, place);
+  const record_t now = emu_record(t, agent, 0, several, place);
   while (at < behind) {
     const size_t granule = at / GRANULE, next = (granule + 1) * GRANULE, end = behind < next ? behind : next;
     if (end - at == GRANULE)

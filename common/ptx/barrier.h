@@ -15,7 +15,7 @@ FA_DEVICE void bar_sync(int id, int threads FA_PLACE) {
 #ifdef __CUDACC__
   asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
 #else
-  fa_emu_barrier(id, threads, true, here);
+  fa_emu_named_barrier(id, threads, true, here);
 #endif
 }
 
@@ -25,7 +25,7 @@ FA_DEVICE void bar_arrive(int id, int threads FA_PLACE) {
 #ifdef __CUDACC__
   asm volatile("bar.arrive %0, %1;" : : "r"(id), "r"(threads) : "memory");
 #else
-  fa_emu_barrier(id, threads, false, here);
+  fa_emu_named_barrier(id, threads, false, here);
 #endif
 }
 
