@@ -36,7 +36,8 @@ typedef enum tier {
 /* Memory layouts beside those of tensors.h, made by giving packed arrays other strides. */
 enum {
   MIXED = FA_PADDED + 1, /* every second tensor is [batch][rows][heads][dim], dO the other way than O */
-  DO_BROADCAST           /* dO has stride 0 everywhere: one row stands for all */
+  DO_BROADCAST,          /* dO has stride 0 everywhere: one row stands for all */
+  MOVED /* + an array's number: packed, but this one begins at no multiple of anything but an element's size */
 };
 
 /* What else a row is used for, besides being compared with the oracle. */

@@ -36,6 +36,9 @@
   {.name = "layout_" #l "_causal", .group = "layouts", .batch = 2, .heads_q = 4, .heads_kv = 2,             \
    .seq_q = 67, .seq_k = 45, .head_dim = 40, .head_dim_v = 24, .causal = true, R, .seed = 6, .layout = l,   \
    .types = ALL_TYPES}
+#define ANYWHERE(x, array)                                                                                  \
+  {.name = "moved_" #x, .group = "moved", .heads_q = 1, .seq_q = 20, .seq_k = 37, R, .seed = 7,             \
+   .layout = MOVED + array}
 #define LENGTHS(label, array, c, nq, u)                                                                        \
   {.name = "kv_len_" #label, .group = "kv_len", .batch = 4, .heads_q = 2, .heads_kv = 1, .seq_q = nq,       \
    .seq_k = 130, .kv_len = array, .causal = c, R, .seed = 8, .use = u}
@@ -57,7 +60,13 @@ const fa_case_t shape_cases[] = {
     OBLONG(64, 250, 7, 0), OBLONG(250, 64, 8, 0), OBLONG(31, 33, 9, 0), OBLONG(129, 463, 10, 0),
     OBLONG(17, 530, 13, 0), OBLONG(9, 280, 14, SHAPE), OBLONG(40, 90, 15, SHAPE), OBLONG(3, 1100, 15, 0),
     OBLONG(7, 5, 11, SHAPE | SMALL), OBLONG(20, 37, 12, SHAPE | SMALL | SANITIZED), HEADS(6, 2, false),
-    HEADS(6, 2, true), HEADS(8, 1, true), HEADS(5, 5, true), HEADS(12, 4, false), DIM(1, 1, 0),
+    HEADS(6, 2, true), HEADS(8, 1, true), HEADS(5, 5, true), HEADS(12, 4, false),
+    /* few queries: their heads stand one behind another in the rows of one block */
+    {.name = "h7_on_1_q5_causal", .group = "heads", .heads_q = 7, .heads_kv = 1, .seq_q = 5, .seq_k = 70, .causal = true, R, .seed = 9},
+    /* the next head of a group begins with its second block of queries */
+    {.name = "h2_on_1_q68_k260_d32_causal", .group = "heads", .heads_q = 2, .heads_kv = 1, .seq_q = 68, .seq_k = 260, .head_dim = 32, .causal = true, R, .seed = 9, .types = SIXTEEN, .devices = BIT(FA_EMU) | BIT(FA_GPU)},
+    ANYWHERE(q, FA_Q), ANYWHERE(k, FA_K), ANYWHERE(v, FA_V), ANYWHERE(o, FA_O), ANYWHERE(do, FA_DO),
+    ANYWHERE(dq, FA_DQ), ANYWHERE(dk, FA_DK), ANYWHERE(dv, FA_DV), DIM(1, 1, 0),
     DIM(4, 4, 0), DIM(8, 8, 0), DIM(16, 16, 0), DIM(32, 32, 0), DIM(40, 40, SANITIZED), DIM(63, 63, 0),
     DIM(72, 72, 0), DIM(80, 80, 0), DIM(96, 96, 0), DIM(104, 104, 0), DIM(128, 128, SHAPE),
     DIM(160, 160, 0), DIM(192, 192, 0), DIM(192, 128, 0), DIM(256, 256, 0), DIM(128, 96, 0),

@@ -24,6 +24,12 @@ static void mix_layouts(fa_tensors_t *t) {
   }
 }
 
+/* One element further: the guard behind the array has room. */
+static void move_array(fa_problem_t *p, int array) {
+  fa_tensor_t *t = fa_array_tensor(p, array);
+  if (t->data) t->data = (char *)t->data + fa_dtype_size(fa_array_dtype(p, array));
+}
+
 bool make_tensors(const subject_t *s, const fa_problem_t *p, int layout, bool backward, const char *what,
                   fa_tensors_t *t, report_t *r) {
   fa_reason_t why = {""};
@@ -34,6 +40,10 @@ bool make_tensors(const subject_t *s, const fa_problem_t *p, int layout, bool ba
     return false;
   }
   if (layout == MIXED) mix_layouts(t);
+  if (layout >= MOVED) {
+    move_array(&t->host, layout - MOVED);
+    move_array(&t->dev, layout - MOVED);
+  }
   return true;
 }
 
