@@ -54,6 +54,8 @@ static fa_status_t open_records(const fa_options_t *o, FILE **csv, FILE **json, 
   if (!status && same_file(*csv, *json))
     status = fa_say(why, FA_INVALID, "--csv %.80s and --json %.80s are one file: give one another", o->csv,
                     o->json);
+  if (!status) status = fa_files_apart(o, "csv", *csv, why);
+  if (!status) status = fa_files_apart(o, "json", *json, why);
   if (!status) status = empty_record(o->csv, *csv, why);
   if (!status) status = empty_record(o->json, *json, why);
   return status;

@@ -49,7 +49,10 @@ void fa_types_asked(fa_run_t *run);
 /* files.c: --load and --save. */
 fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why);
 void fa_files_fill(fa_run_t *run); /* warns of numbers that the type cannot hold */
-fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why); /* makes the folder of --save */
+/* Makes the folder of --save; refuses one where an output would take the place of an input. */
+fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why);
+/* FA_INVALID if the record of --csv or --json is a file that --load reads or --save writes. */
+fa_status_t fa_files_apart(const fa_options_t *o, const char *option, FILE *record, fa_reason_t *why);
 fa_status_t fa_files_save(const fa_run_t *run, fa_reason_t *why);
 
 /* modes.c: what is done with a run that is set up. */
