@@ -43,7 +43,7 @@ for value in fp64 FP32 half 32; do
   refuses 2 "--dtype-out takes" --dtype-out "$value"
 done
 refuses 2 "--dtype-out takes fp32, fp16 or bf16" --dtype-out e4m3
-refuses 2 "--device takes auto, gpu, emu or cpu" --device cuda
+refuses 2 "--device takes auto, gpu, cpu or emu" --device cuda
 refuses 2 "--dist takes one of normal" --dist gaussian
 refuses 2 "no step \"none\"; its steps are" --step none
 for value in x 5x 5, ,5 5,,5 -5 1.5 " 5" "5 5"; do refuses 2 "--kv-len takes numbers" --kv-len "$value"; done
