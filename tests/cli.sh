@@ -55,7 +55,30 @@ if command -v gnuplot >/dev/null 2>&1 && [ -z "${VALGRIND:-}" ] && [ -n "$FA_CLI
     holds "a plot of nothing says so" grep -q "nothing to draw" "$tmp/err"
   else
     holds "a plot of one program" plot "${FA_CLI_PROGRAMS%% *}"
-    for kind in speed memory; do holds "$kind.svg is drawn" grep -q "</svg>" "$tmp/plots/$kind.svg"; done
+    for kind in speed memory; do
+      holds "$kind.svg is drawn" grep -q "</svg>" "$tmp/plots/$kind.svg"
+      holds "$kind.svg is of no type" sh -c "! grep -q 'head dim 8, fp' '$tmp/plots/$kind.svg'"
+      for curve in "$tmp"/plots/*.dat; do
+        curve=$(basename "$curve" .dat)
+        holds "$kind.svg names the type of $curve" grep -Eq "$curve</text>" "$tmp/plots/$kind.svg"
+        holds "$curve ends in its type" sh -c "echo '$curve' | grep -Eq '_(fp32|fp16|bf16|e4m3)\$'"
+      done
+    done
+    # A program whose records are of two types, as of one step on two devices.
+    fake=$tmp/99_two_types
+    cat >"$fake" <<'END'
+#!/bin/sh
+case "$*" in
+*--list*) printf '%s\n' stage,step,main,device,pass,dtype,head_dim 99,a,1,cpu,forward,fp32,8 99,b,1,gpu,forward,fp16,8 ;;
+*"--step a"*) printf '%s\n' dtype,forward_median_s,peak_bytes,forward_flop_per_s fp32,1,1,1 ;;
+*) printf '%s\n' dtype,forward_median_s,peak_bytes,forward_flop_per_s fp16,1,1,1 ;;
+esac >"$(for file; do :; done; echo "$file")"
+END
+    chmod +x "$fake"
+    holds "a plot of two types" plot "$fake"
+    for curve in 99_two_types_a_fp32 99_two_types_b_fp16; do
+      holds "a plot of two types has $curve" grep -q "$curve</text>" "$tmp/plots/speed.svg"
+    done
   fi
   if plot false; then bad "a program that cannot list its steps: status 0"; else good; fi
 fi
