@@ -1,11 +1,11 @@
 #!/bin/sh
 # cli.sh - the programs as a user meets them: every option, every kind of bad input, exit statuses, messages.
-#   FA_CLI_PROGRAMS   the stages' programs          FA_CLI_DEMO      the demo, or empty
+#   FA_CLI_PROGRAMS   the stages' programs          FA_CLI_DEMO      the demo, or empty; FA_CLI_DEMO_WRONG: with wrong steps
 #   VALGRIND=1        each command under valgrind   FA_CLI_SANITIZE  set in sanitizer builds
 # POSIX sh and the usual small tools; python3, where there is one, reads the JSON a second time.
 set -u
 here=$(dirname "$0")
-: "${FA_CLI_PROGRAMS:=build/01_naive build/02_tiled_cpu}" "${FA_CLI_DEMO=}" "${FA_CLI_SANITIZE=}"
+: "${FA_CLI_PROGRAMS:=build/01_naive build/02_tiled_cpu}" "${FA_CLI_DEMO=}" "${FA_CLI_DEMO_WRONG=}" "${FA_CLI_SANITIZE=}"
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
