@@ -46,6 +46,38 @@ if [ -n "$FA_CLI_DEMO" ]; then
   . "$here/cli_demo.sh"
 fi
 
+# `make bench`, with programs that only say how they end: no time is taken.
+program_name=bench
+fake() { # NAME WHAT-STEP-a-DOES
+  cat >"$tmp/$1" <<END
+#!/bin/sh
+echo "$1 \$*" >>"$tmp/calls"
+case "\$*" in
+--list) printf '%s\n' '* a: first' '  b: not a main one' '* c: last' '* without --step, the last of these' ;;
+*"--step a"*) $2 ;;
+esac
+END
+  chmod +x "$tmp/$1"
+}
+bench() { : >"$tmp/calls"; sh "$here/../common/bench.sh" "$@" >"$tmp/out" 2>"$tmp/err"; }
+fake 98_good 'echo PASS'
+fake 98_refuses 'echo "98_refuses: no GPU here" >&2; exit 3'
+fake 98_fails 'echo "98_fails: wrong" >&2; exit 1'
+fake 98_dies 'kill -9 $$'
+holds "bench: a step that is refused does not fail" bench "$tmp/98_refuses" "$tmp/98_good"
+holds "bench: the reason is said" grep -qx "98_refuses a: not run: no GPU here" "$tmp/out"
+holds "bench: the last line counts" sh -c "tail -n 1 '$tmp/out' | grep -qx 'bench: 3 main steps timed, 1 not run'"
+printf '%s\n' "98_refuses --list" "98_refuses --step a --bench" "98_refuses --step c --bench" "98_good --list" \
+  "98_good --step a --bench" "98_good --step c --bench" >"$tmp/wanted"
+holds "bench: every main step of every program is timed, and no other" cmp "$tmp/wanted" "$tmp/calls"
+for fault in fails dies; do
+  if bench "$tmp/98_$fault" "$tmp/98_good"; then bad "bench: a step that $fault: status 0"; else good; fi
+  holds "bench: goes on after a step that $fault" grep -qx "98_good --step c --bench" "$tmp/calls"
+  holds "bench: names the step that $fault" sh -c "tail -n 1 '$tmp/out' | grep -q 'FAILED: 98_$fault:a$'"
+done
+if bench false "$tmp/98_good"; then bad "bench: a program that cannot list its steps: status 0"; else good; fi
+holds "make bench runs that script" sh -c "make -n CUDA=0 bench 2>/dev/null | grep -q '^sh common/bench.sh '"
+
 # Short runs, all below the limit that ends a step's curve, and a program that cannot list its steps.
 if command -v gnuplot >/dev/null 2>&1 && [ -z "${VALGRIND:-}" ] && [ -n "$FA_CLI_PROGRAMS" ]; then
   program_name=plot
