@@ -37,9 +37,9 @@ void fa_setup_free(fa_run_t *run);
 fa_status_t fa_setup_processor(const fa_options_t *o, fa_reason_t *why);
 /* The sizes that the options give, with their defaults; files, dtype and kv-len are left to fa_setup. */
 void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p);
-/* FA_REFUSED if host or device have less memory than tensors and workspace take, with both numbers. */
+/* FA_REFUSED if host or device have less memory than tensors, workspace and `oracle` bytes take, with both numbers. */
 fa_status_t fa_setup_memory(const fa_problem_t *p, bool backward, const fa_step_t *step,
-                            const fa_machine_t *machine, fa_reason_t *why);
+                            const fa_machine_t *machine, double oracle, fa_reason_t *why);
 
 /* choose.c: which step on which device. The reason is that of the nearest miss. */
 fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why);
@@ -60,6 +60,7 @@ fa_status_t fa_run_once(fa_run_t *run, fa_reason_t *why);  /* both passes; count
 fa_status_t fa_run_check(fa_run_t *run, fa_reason_t *why); /* FA_FAILED if the result is wrong */
 bool fa_run_is_empty(const fa_run_t *run);                 /* is there no output element? */
 fa_status_t fa_run_bench(fa_run_t *run, fa_reason_t *why);
+double fa_run_oracle_bytes(const fa_run_t *run); /* of the oracle that these will ask for, or 0 */
 
 /* list.c: --list, and --list --csv. */
 void fa_list(const fa_stage_t *stage, FILE *out);
