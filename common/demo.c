@@ -172,13 +172,31 @@ static void print_beside(const fa_report_t *naive, const fa_report_t *other) {
          naive->workspace_bytes / 1e6);
 }
 
+/* The claim that the ladder has just shown, or refuted. */
+static void print_exact(const fa_rung_t *rungs, int count) {
+  int of_state[3] = {0};
+  for (int i = 0; i < count; i++) of_state[rungs[i].state]++;
+  if (of_state[FA_WRONG]) {
+    printf("  - Not every step that ran computes the same attention. Wrong above:");
+    const char *separator = " ";
+    for (int i = 0; i < count; i++) {
+      if (rungs[i].state != FA_WRONG) continue;
+      printf("%s%s %s", separator, rungs[i].report.stage->name, rungs[i].report.step->name);
+      separator = ", ";
+    }
+    printf(".\n");
+  } else if (of_state[FA_RIGHT]) {
+    printf("  - Every step that ran computes the same attention: FlashAttention is exact,\n"
+           "    not an approximation.\n");
+  }
+}
+
 static void print_words(const fa_rung_t *rungs, int count) {
   const fa_report_t *naive = find(rungs, count, "01_naive", "cpu");
   const fa_report_t *others[] = {find(rungs, count, "02_tiled_cpu", "tiled"),
                                  find(rungs, count, "02_tiled_cpu", "fast")};
   printf("\nWhat you have seen\n");
-  printf("  - Every step that ran computes the same attention: FlashAttention is exact,\n"
-         "    not an approximation.\n");
+  print_exact(rungs, count);
   for (int i = 0; i < 2; i++)
     if (naive && others[i] && naive->counted[FA_FORWARD] && others[i]->counted[FA_FORWARD])
       print_beside(naive, others[i]);

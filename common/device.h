@@ -33,6 +33,9 @@ typedef struct fa_machine {
 const fa_machine_t *fa_machine(fa_device_t kind);
 
 extern const fa_machine_t fa_machine_cpu;
+/* What the control groups named in the file `groups` (/proc/self/cgroup) still allow, of those mounted below `mounts`; SIZE_MAX
+ * if there is no limit. */
+size_t fa_cgroup_free(const char *mounts, const char *groups);
 extern const fa_machine_t fa_machine_emu;
 /* The emulator's: what its next launches do. Not for use while one runs. */
 void fa_emu_order(const char *order); /* late, early, or a number: as EMU_ORDER (notes/findings.md) */

@@ -38,7 +38,7 @@ static fa_status_t cpu_open(char name[128], fa_reason_t *why) {
   return FA_OK;
 }
 
-/* What the kernel thinks can be had without swapping, and no more than the process's own limit. */
+/* What the kernel thinks can be had without swapping, and no more than the process's own limit and that of its container. */
 static size_t cpu_memory_free(void) {
   unsigned long long bytes = 0, kb;
   FILE *f = fopen("/proc/meminfo", "r");
@@ -52,6 +52,8 @@ static size_t cpu_memory_free(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
     bytes = limit.rlim_cur;
+  const size_t group = fa_cgroup_free("/sys/fs/cgroup", "/proc/self/cgroup");
+  if (group < bytes) bytes = group;
   return (size_t)bytes;
 }
 

@@ -54,6 +54,8 @@ static fa_status_t open_records(const fa_options_t *o, FILE **csv, FILE **json, 
   if (!status && same_file(*csv, *json))
     status = fa_say(why, FA_INVALID, "--csv %.80s and --json %.80s are one file: give one another", o->csv,
                     o->json);
+  if (!status) status = fa_files_apart(o, "csv", *csv, why);
+  if (!status) status = fa_files_apart(o, "json", *json, why);
   if (!status) status = empty_record(o->csv, *csv, why);
   if (!status) status = empty_record(o->json, *json, why);
   return status;
@@ -88,7 +90,8 @@ static fa_status_t work(fa_run_t *run, fa_reason_t *why) {
   return status;
 }
 
-static fa_status_t run_all(fa_run_t *run, fa_reason_t *why) {
+/* *told: the last line of the report has said what failed. */
+static fa_status_t run_all(fa_run_t *run, bool *told, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   if (o->model)
     return fa_say(why, FA_REFUSED, "the bottleneck model comes with a later stage: leave --model out");
@@ -101,11 +104,11 @@ static fa_status_t run_all(fa_run_t *run, fa_reason_t *why) {
   if (status == FA_OK || status == FA_FAILED) {
     if (run->detail) fputc('\n', run->detail);
     fa_report_last(&run->report, run->text);
+    *told = status == FA_FAILED;
   }
   return status;
 }
 
-/* *told: the last line of the report has said what failed. */
 static fa_status_t run_and_record(fa_run_t *run, bool *told, fa_reason_t *why) {
   const fa_options_t *o = run->options;
   FILE *csv = NULL, *json = NULL;
@@ -117,8 +120,7 @@ static fa_status_t run_and_record(fa_run_t *run, bool *told, fa_reason_t *why) {
     run->report.backward = o->backward;
     run->report.dist = o->load[0] ? "files" : o->dist;
     run->report.seed = o->seed;
-    status = run_all(run, why);
-    *told = status == FA_FAILED;
+    status = run_all(run, told, why);
     run->report.status = status;
     if (status) run->report.reason = *why;
     if (csv) fa_report_csv(&run->report, csv);

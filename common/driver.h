@@ -37,9 +37,9 @@ void fa_setup_free(fa_run_t *run);
 fa_status_t fa_setup_processor(const fa_options_t *o, fa_reason_t *why);
 /* The sizes that the options give, with their defaults; files, dtype and kv-len are left to fa_setup. */
 void fa_setup_sizes(const fa_options_t *o, fa_problem_t *p);
-/* FA_REFUSED if host or device have less memory than tensors and workspace take, with both numbers. */
+/* FA_REFUSED if host or device have less memory than tensors, workspace and `oracle` bytes take, with both numbers. */
 fa_status_t fa_setup_memory(const fa_problem_t *p, bool backward, const fa_step_t *step,
-                            const fa_machine_t *machine, fa_reason_t *why);
+                            const fa_machine_t *machine, double oracle, fa_reason_t *why);
 
 /* choose.c: which step on which device. The reason is that of the nearest miss. */
 fa_status_t fa_choose(fa_run_t *run, fa_reason_t *why);
@@ -49,7 +49,10 @@ void fa_types_asked(fa_run_t *run);
 /* files.c: --load and --save. */
 fa_status_t fa_files_load(fa_run_t *run, fa_reason_t *why);
 void fa_files_fill(fa_run_t *run); /* warns of numbers that the type cannot hold */
-fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why); /* makes the folder of --save */
+/* Makes the folder of --save; refuses one where an output would take the place of an input. */
+fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why);
+/* FA_INVALID if the record of --csv or --json is a file that --load reads or --save writes. */
+fa_status_t fa_files_apart(const fa_options_t *o, const char *option, FILE *record, fa_reason_t *why);
 fa_status_t fa_files_save(const fa_run_t *run, fa_reason_t *why);
 
 /* modes.c: what is done with a run that is set up. */
@@ -57,6 +60,7 @@ fa_status_t fa_run_once(fa_run_t *run, fa_reason_t *why);  /* both passes; count
 fa_status_t fa_run_check(fa_run_t *run, fa_reason_t *why); /* FA_FAILED if the result is wrong */
 bool fa_run_is_empty(const fa_run_t *run);                 /* is there no output element? */
 fa_status_t fa_run_bench(fa_run_t *run, fa_reason_t *why);
+double fa_run_oracle_bytes(const fa_run_t *run); /* of the oracle that these will ask for, or 0 */
 
 /* list.c: --list, and --list --csv. */
 void fa_list(const fa_stage_t *stage, FILE *out);

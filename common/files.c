@@ -5,6 +5,7 @@
 #include "npy.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,9 +111,53 @@ void fa_files_fill(fa_run_t *run) {
   }
 }
 
+static const int saved[] = {FA_O, FA_LSE, FA_DQ, FA_DK, FA_DV};
+
+/* The path of the i-th file that --save writes; false after the last. */
+static bool saved_path(const fa_options_t *o, int i, char *path, size_t size) {
+  if (!o->save || i >= (o->backward ? 5 : 2)) return false;
+  return (size_t)snprintf(path, size, "%s/%s.npy", o->save, fa_array_name(saved[i])) < size;
+}
+
+/* One file, under whatever two names: a link is enough to lose it. */
+static bool is_file(const char *path, const struct stat *info) {
+  struct stat here;
+  return stat(path, &here) == 0 && here.st_dev == info->st_dev && here.st_ino == info->st_ino;
+}
+
+fa_status_t fa_files_apart(const fa_options_t *o, const char *option, FILE *record, fa_reason_t *why) {
+  struct stat info;
+  if (!record || fstat(fileno(record), &info)) return FA_OK;
+  for (int i = 0; i < 4; i++)
+    if (o->load[i] && is_file(o->load[i], &info))
+      return fa_say(why, FA_INVALID, "--%s would overwrite %.120s, which --load reads: give it another file",
+                    option, o->load[i]);
+  char path[PATH_MAX];
+  for (int i = 0; saved_path(o, i, path, sizeof path); i++)
+    if (is_file(path, &info))
+      return fa_say(why, FA_INVALID, "--%s and --save both write %.120s: give one another place", option,
+                    path);
+  return FA_OK;
+}
+
+/* Inputs are read before outputs are written, and are lost all the same. */
+static fa_status_t inputs_stay(const fa_options_t *o, fa_reason_t *why) {
+  char path[PATH_MAX];
+  struct stat info;
+  for (int i = 0; saved_path(o, i, path, sizeof path); i++)
+    for (int j = 0; j < 4; j++)
+      if (o->load[j] && stat(path, &info) == 0 && is_file(o->load[j], &info))
+        return fa_say(why, FA_INVALID,
+                      "--save would overwrite %.120s, which --load reads: give it another folder",
+                      o->load[j]);
+  return FA_OK;
+}
+
 fa_status_t fa_files_folder(const fa_options_t *o, fa_reason_t *why) {
   const char *folder = o->save;
   struct stat info;
+  fa_status_t status = inputs_stay(o, why);
+  if (status) return status;
   if (mkdir(folder, 0777) == 0) return FA_OK;
   if (errno != EEXIST)
     return fa_say(why, FA_INVALID, "cannot make the folder %.120s of --save: %s", folder, strerror(errno));
@@ -143,7 +188,6 @@ static fa_status_t save_array(const fa_run_t *run, int array, fa_reason_t *why) 
 }
 
 fa_status_t fa_files_save(const fa_run_t *run, fa_reason_t *why) {
-  static const int saved[] = {FA_O, FA_LSE, FA_DQ, FA_DK, FA_DV};
   fa_status_t status = FA_OK;
   for (int i = 0; i < (run->options->backward ? 5 : 2) && !status; i++)
     status = save_array(run, saved[i], why);

@@ -18,9 +18,15 @@ if [ -e "$out" ] && [ -n "$(ls -A "$out" 2>/dev/null || echo file)" ]; then
   echo "handout: $out exists and is not empty; name a new folder" >&2
   exit 2
 fi
+# A command's status is lost in a pipe and in the words of a loop: what may fail comes before, and before anything is
+# written. A marker that is missing would take the rest of its file with it.
+files=$(find Makefile README.md AGENTS.md LICENSE .clang-format .gitignore common tests notes "$stage" -type f)
+for file in $files; do
+  case $file in "$stage"/*) awk -f common/handout.awk "$file" > /dev/null ;; esac
+done
 mkdir -p "$out"
 regions=0 parts=
-for file in $(find Makefile README.md AGENTS.md LICENSE .clang-format .gitignore common tests notes "$stage" -type f | sort); do
+for file in $(echo "$files" | sort); do
   case $file in
   notes/answers/* | tests/mutants/*) continue ;; # not the student's
   README.md) continue ;; # written below, for this stage alone

@@ -59,7 +59,9 @@ static fa_status_t one_pass(fa_tensors_t *t, fa_report_t *r, fa_pass_t pass, fa_
 static fa_status_t run(fa_ladder_t *ladder, fa_rung_t *rung, const fa_machine_t *machine, fa_reason_t *why) {
   fa_report_t *r = &rung->report;
   fa_tensors_t t;
-  fa_status_t status = fa_setup_memory(&rung->shape, r->backward, r->step, machine, why);
+  const bool new_oracle = rung->emulated || !ladder->known[rung->shape.dtype];
+  fa_status_t status = fa_setup_memory(&rung->shape, r->backward, r->step, machine,
+                                       new_oracle ? fa_expected_bytes(&rung->shape, true) : 0, why);
   if (!status) status = fa_tensors_new(&t, &rung->shape, true, FA_BHND, machine, why);
   if (status) return status;
   fa_expected_t own = {0}; /* of an emulated step: its problem is another */

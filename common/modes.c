@@ -98,6 +98,15 @@ static void shrink(fa_problem_t *p, int32_t kv_len[SMALL_BATCH]) {
   p->kv_len = kv_len;
 }
 
+double fa_run_oracle_bytes(const fa_run_t *run) {
+  const fa_options_t *o = run->options;
+  fa_problem_t p = run->shape;
+  int32_t kv_len[SMALL_BATCH] = {0};
+  if (fa_run_is_empty(run) || (!o->check && !o->bench)) return 0;
+  if (!o->check && oracle_work(&p, o->backward) > CHECK_WORK) shrink(&p, kv_len);
+  return fa_expected_bytes(&p, o->backward);
+}
+
 static fa_status_t check_smaller(fa_run_t *run, const fa_problem_t *p, fa_reason_t *why) {
   fa_tensors_t t;
   bool backward = run->report.backward;

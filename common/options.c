@@ -61,7 +61,7 @@ static const option_t options[] = {
     {"deterministic", NULL, "ask for bit-equal results from run to run", FLAG, AT(deterministic), 0, 0,
      STAGE},
     {"splits", "N", "key splits for decoding; 0: the stage chooses (0)", SIZE, AT(splits), 0, 65536, STAGE},
-    {"device", "NAME", "auto, gpu, emu or cpu (auto: the first of these that can)", DEVICE, AT(device), 0, 0,
+    {"device", "NAME", "auto, gpu, cpu or emu (auto: the first of these that can)", DEVICE, AT(device), 0, 0,
      STAGE},
     {"threads", "N", "CPU threads (all)", SIZE, AT(threads), 1, 4096, BOTH},
 
@@ -149,7 +149,7 @@ static fa_status_t parse_device(const char *s, int *value, fa_reason_t *why) {
   for (int d = 0; d < FA_DEVICES; d++)
     if (!strcmp(s, fa_device_name((fa_device_t)d))) *value = d;
   if (*value != FA_UNSET) return FA_OK;
-  return fa_say(why, FA_INVALID, "--device takes auto, gpu, emu or cpu; \"%.40s\" is none of them", s);
+  return fa_say(why, FA_INVALID, "--device takes auto, gpu, cpu or emu; \"%.40s\" is none of them", s);
 }
 
 static fa_status_t parse_dist(const char *s, const char **value, fa_reason_t *why) {

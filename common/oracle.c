@@ -1,12 +1,16 @@
 /* oracle.c - expected values of a whole problem: rows (oracle_row.h) dealt to threads, gradients of keys summed over
  * rows, and which rows and keys are looked at where all would be too many. */
 #include "oracle.h"
+#include "device.h"
 #include "dtype.h"
 #include "oracle_row.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 /* Of two numbers the one that is farther from what is right, or not finite. */
 static float farther(float a, float b, double right) {
@@ -21,6 +25,10 @@ typedef struct sums {
   double *dk, *dv; /* [key_count][d], [key_count][dv] */
   float *dk_f[YARDS], *dv_f[YARDS];
 } sums_t;
+
+static double sums_bytes(double keys, double d, double dv) {
+  return keys * (d + dv) * (8 + 4 * YARDS);
+}
 
 static bool new_sums(sums_t *a, int64_t keys, int64_t d, int64_t dv) {
   size_t nk = (size_t)(keys * d) + 1, nv = (size_t)(keys * dv) + 1;
@@ -155,21 +163,56 @@ static int64_t *sample(int64_t n, int64_t want, int64_t *count) {
   return rows;
 }
 
+static bool is_sampled(const fa_problem_t *p) {
+  return (double)p->batch * (double)p->heads_q * (double)p->seq_q * (double)p->seq_k *
+             (double)(p->head_dim + p->head_dim_v) >
+         FA_ORACLE_FULL;
+}
+
+static int parts_at_once(void) {
+#ifdef _OPENMP
+  return omp_get_max_threads() < PARTS ? omp_get_max_threads() : PARTS;
+#else
+  return 1;
+#endif
+}
+
+double fa_expected_bytes(const fa_problem_t *p, bool backward) {
+  const bool sampled = is_sampled(p);
+  const double d = (double)p->head_dim, dv = (double)p->head_dim_v;
+  const double rows = fmin((double)p->seq_q, sampled ? FA_SAMPLE_ROWS : INFINITY);
+  const double keys = fmin((double)p->seq_k, sampled ? FA_SAMPLE_KEYS : INFINITY);
+  int64_t longest = p->kv_len ? 0 : p->seq_k;
+  for (int64_t b = 0; p->kv_len && b < p->batch; b++)
+    if (fa_keys(p, b) > longest) longest = fa_keys(p, b);
+  const double all_rows = (double)p->batch * (double)p->heads_q * rows;
+  const double all_keys = (double)p->batch * (double)p->heads_kv * keys;
+  double bytes = 8 * (rows + keys) + all_rows * (12 * dv + 8);
+  if (backward) bytes += all_rows * 12 * d + all_keys * 12 * (d + dv) + PARTS * sums_bytes(keys, d, dv);
+  return bytes + fa_head_bytes((double)longest, d, dv) +
+         parts_at_once() * fa_row_bytes((double)longest, d, dv);
+}
+
 fa_status_t fa_expected_new(fa_expected_t *e, const fa_problem_t *p, bool backward, fa_reason_t *why) {
   memset(e, 0, sizeof *e);
+  /* malloc may promise more than there is. */
+  const double wanted = fa_expected_bytes(p, backward), available = (double)fa_machine_cpu.memory_free();
+  if (wanted > available)
+    return fa_say(why, FA_REFUSED, "%.0f bytes of memory are wanted for the oracle, %.0f are available",
+                  wanted, available);
   e->backward = backward;
-  double work = (double)p->batch * (double)p->heads_q * (double)p->seq_q * (double)p->seq_k *
-                (double)(p->head_dim + p->head_dim_v);
-  e->sampled = work > FA_ORACLE_FULL;
+  e->sampled = is_sampled(p);
   e->rows = sample(p->seq_q, e->sampled ? FA_SAMPLE_ROWS : p->seq_q, &e->row_count);
   e->keys = sample(p->seq_k, e->sampled ? FA_SAMPLE_KEYS : p->seq_k, &e->key_count);
   size_t rows = (size_t)(p->batch * p->heads_q * e->row_count),
          keys = (size_t)(p->batch * p->heads_kv * e->key_count);
   size_t d = (size_t)p->head_dim, dv = (size_t)p->head_dim_v;
-  e->o = calloc(rows * dv + 1, 8), e->lse = calloc(rows + 1, 8), e->dq = calloc(rows * d + 1, 8);
-  e->o_yard = calloc(rows * dv + 1, 4), e->dq_yard = calloc(rows * d + 1, 4);
-  e->dk = calloc(keys * d + 1, 8), e->dv = calloc(keys * dv + 1, 8);
-  e->dk_yard = calloc(keys * d + 1, 4), e->dv_yard = calloc(keys * dv + 1, 4);
+  /* Without gradients their arrays are there, and empty. */
+  const size_t grad_rows = backward ? rows : 0, grad_keys = backward ? keys : 0;
+  e->o = calloc(rows * dv + 1, 8), e->lse = calloc(rows + 1, 8), e->dq = calloc(grad_rows * d + 1, 8);
+  e->o_yard = calloc(rows * dv + 1, 4), e->dq_yard = calloc(grad_rows * d + 1, 4);
+  e->dk = calloc(grad_keys * d + 1, 8), e->dv = calloc(grad_keys * dv + 1, 8);
+  e->dk_yard = calloc(grad_keys * d + 1, 4), e->dv_yard = calloc(grad_keys * dv + 1, 4);
   bool ok = e->rows && e->keys && e->o && e->lse && e->dq && e->o_yard && e->dq_yard && e->dk && e->dv &&
             e->dk_yard && e->dv_yard;
   for (int64_t b = 0; b < p->batch && ok; b++)

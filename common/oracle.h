@@ -30,6 +30,8 @@ typedef struct fa_expected {
 #define FA_SAMPLE_ROWS 64
 #define FA_SAMPLE_KEYS 8
 
+/* Bytes of the host's memory that fa_expected_new takes at its most, with what it keeps. In double: they may pass 64 bits. */
+double fa_expected_bytes(const fa_problem_t *p, bool backward);
 /* Uses all OpenMP threads. FA_REFUSED if memory does not suffice. */
 fa_status_t fa_expected_new(fa_expected_t *e, const fa_problem_t *host, bool backward, fa_reason_t *why);
 void fa_expected_free(fa_expected_t *e);

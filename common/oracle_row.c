@@ -24,6 +24,11 @@ void fa_head_free(head_t *x) {
   free(x->kt_f), free(x->vt_f), free(x->k_f), free(x->v_f);
 }
 
+/* K and V, both as they are and transposed, in double and in fp32. */
+double fa_head_bytes(double keys, double d, double dv) {
+  return 2 * (8 + 4) * keys * (d + dv);
+}
+
 bool fa_head_new(const fa_problem_t *p, int64_t b, int64_t kvh, head_t *x) {
   memset(x, 0, sizeof *x);
   x->keys = fa_keys(p, b), x->d = p->head_dim, x->dv = p->head_dim_v;
@@ -80,11 +85,14 @@ void fa_oracle_backward(const head_t *x, double scale, int64_t n, row_t *r) {
   x->combine(r->ds, n, x->k, x->d, x->d, r->dq);
 }
 
+double fa_row_bytes(double keys, double d, double dv) {
+  double right = 2 * (d + dv + keys), yards = (2 * keys + dv + d) * YARDS + 2 * keys;
+  return right * 8 + (d + dv + yards) * 4 + 8;
+}
+
 /* One allocation for all arrays of a row, so that one test of the pointer suffices. */
 bool fa_row_new(row_t *r, int64_t keys, int64_t d, int64_t dv) {
-  size_t n = (size_t)(2 * d + 2 * dv + 2 * keys),
-         yards = (size_t)(2 * keys + dv + d) * YARDS + (size_t)(2 * keys);
-  double *x = malloc(n * 8 + ((size_t)(d + dv) + yards) * 4 + 8);
+  double *x = malloc((size_t)fa_row_bytes((double)keys, (double)d, (double)dv));
   r->q = x;
   if (!x) return false;
   r->dq = r->q + d, r->o = r->dq + d, r->d_o = r->o + dv, r->p = r->d_o + dv, r->ds = r->p + keys;

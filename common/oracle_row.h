@@ -49,6 +49,9 @@ bool fa_head_new(const fa_problem_t *p, int64_t b, int64_t kvh, head_t *x);
 void fa_head_free(head_t *x);
 /* One allocation, which begins at r->q. */
 bool fa_row_new(row_t *r, int64_t keys, int64_t d, int64_t dv);
+/* Bytes that the two allocate. In double: they may pass 64 bits. */
+double fa_head_bytes(double keys, double d, double dv);
+double fa_row_bytes(double keys, double d, double dv);
 
 /* q, and d_o for the backward pass, are in the row; the rest is written. Backward comes after forward. */
 void fa_oracle_forward(const head_t *x, double scale, int64_t n, row_t *r);

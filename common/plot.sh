@@ -46,12 +46,13 @@ for program in "$@"; do
         exit $status
       fi
       if [ -s "$data" ]; then sed 1d "$record" >>"$data"; else cat "$record" >"$data"; fi
+      curve=${name}_$(column dtype "$record") # a step's first type depends on the device, and its time on the type
       seconds=$(column forward_median_s "$record")
       memory=$(column peak_bytes "$record") # of the process; on a GPU, what was allocated there
       [ -n "$memory" ] || memory=$(echo "$(column tensor_bytes "$record") $(column workspace_bytes "$record")" |
         awk '{ print $1 + $2 }')
       echo "$n $(column forward_flop_per_s "$record") $memory $seconds" \
-        >>"$folder/$name.dat"
+        >>"$folder/$curve.dat"
       if awk -v s="$seconds" -v limit="$LIMIT" 'BEGIN { exit !(s > limit) }'; then break; fi
     done
   done || exit $?

@@ -143,7 +143,7 @@ demo: $(BUILD)/demo $(PROGRAMS)
 	@$(BUILD)/demo
 
 bench: $(PROGRAMS)
-	@for s in $(BUILT); do $(BUILD)/$$s --bench || exit $$?; done
+	@sh common/bench.sh $(PROGRAMS)
 
 include common/plot.mk
 include tests/tests.mk

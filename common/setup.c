@@ -88,24 +88,33 @@ static double array_bytes(const fa_problem_t *p, bool backward) {
 }
 
 fa_status_t fa_setup_memory(const fa_problem_t *p, bool backward, const fa_step_t *step,
-                            const fa_machine_t *machine, fa_reason_t *why) {
-  double tensors = array_bytes(p, backward);
+                            const fa_machine_t *machine, double oracle, fa_reason_t *why) {
+  const double tensors = array_bytes(p, backward);
   double workspace = (double)fa_stage_workspace(step, p, FA_FORWARD, machine->kind);
   if (backward) {
     double more = (double)fa_stage_workspace(step, p, FA_BACKWARD, machine->kind);
     workspace = more > workspace ? more : workspace;
   }
-  double host = (double)fa_machine_cpu.memory_free(), device = (double)machine->memory_free();
-  bool on_host = machine->kind != FA_GPU;
-  double wanted = tensors + workspace;
-  if (wanted > device)
+  const double host = (double)fa_machine_cpu.memory_free(), device = (double)machine->memory_free();
+  const double there = tensors + workspace;
+  if (machine->kind != FA_CPU && there > device)
+    return fa_say(
+        why, FA_REFUSED,
+        "%.0f bytes of %s memory are wanted (%.3f GB for tensors, %.3f GB for the workspace of step "
+        "%s), %.0f are available",
+        there, machine->kind == FA_GPU ? "GPU" : "emulated", tensors / 1e9, workspace / 1e9, step->name,
+        device);
+  /* The oracle comes while all the rest is still there; the emulator's memory, with its shadow, is the host's. */
+  double beside = machine->kind == FA_CPU ? workspace : 0;
+  if (machine->kind == FA_EMU && there > 0) beside = there * (host / device);
+  const double wanted = tensors + beside + oracle;
+  if (wanted > host)
     return fa_say(why, FA_REFUSED,
-                  "%.0f bytes of %smemory are wanted (%.3f GB for tensors, %.3f GB for the workspace of step "
-                  "%s), %.0f are available",
-                  wanted, on_host ? "" : "GPU ", tensors / 1e9, workspace / 1e9, step->name, device);
-  if (!on_host && tensors > host)
-    return fa_say(why, FA_REFUSED, "%.0f bytes of host memory are wanted for the tensors, %.0f are available",
-                  tensors, host);
+                  "%.0f bytes of memory are wanted (%.3f GB for tensors, %.3f GB for %s %s, %.3f GB for the "
+                  "oracle), %.0f are available",
+                  wanted, tensors / 1e9, beside / 1e9,
+                  machine->kind == FA_EMU ? "the emulator of step" : "the workspace of step", step->name,
+                  oracle / 1e9, host);
   return FA_OK;
 }
 
@@ -131,7 +140,7 @@ fa_status_t fa_setup(fa_run_t *run, fa_reason_t *why) {
   r->step = run->step;
   r->device = run->machine->kind;
   r->machine = run->machine_name;
-  status = fa_setup_memory(&run->shape, o->backward, run->step, run->machine, why);
+  status = fa_setup_memory(&run->shape, o->backward, run->step, run->machine, fa_run_oracle_bytes(run), why);
   if (!status) status = fa_tensors_new(&run->tensors, &run->shape, o->backward, FA_BHND, run->machine, why);
   if (!status) status = fa_tensors_workspace(&run->tensors, run->step, why);
   if (status) return status;

@@ -39,6 +39,30 @@ if grep -q "^$program_name,.*,$device,backward," "$tmp/list"; then
   ok "forward and backward" $there --backward --load "$o" "$o" "$o" --seed 2 --dist ones # of dO
   refuses 2 "seed is of random input" $there --backward --load "$o" "$o" "$o" "$o" --seed 2
 fi
+
+# --- no output takes the place of an input, or of another output: refused, and the files stay
+cp "$o" "$tmp/input.npy"
+ln -sf input.npy "$tmp/alias.npy"
+cp "$tmp/input.npy" "$tmp/round/lse.npy"
+keeps() { # PATTERN ARGUMENT...
+  refuses 2 "$@"
+  for file in "$tmp/input.npy" "$o" "$tmp/round/lse.npy"; do
+    holds "refused: $1: ${file#"$tmp"/} is what it was" cmp "$o2" "$file"
+  done
+}
+o2=$tmp/o2.npy
+cp "$o" "$o2"
+for record in csv json; do
+  keeps "--$record would overwrite .*input.npy" $there --load "$tmp/input.npy" "$o2" "$o2" "--$record" "$tmp/input.npy"
+  keeps "--$record would overwrite .*input.npy" $there --load "$o2" "$o2" "$tmp/input.npy" "--$record" "$tmp/alias.npy"
+  keeps "--$record would overwrite .*alias.npy" $there --load "$o2" "$tmp/alias.npy" "$o2" "--$record" "$tmp/./input.npy"
+  keeps "--$record and --save both write .*lse.npy" $small --save "$tmp/round" "--$record" "$tmp/round/lse.npy"
+done
+keeps "--csv would overwrite .*input.npy" --list --load "$tmp/input.npy" "$o2" "$o2" --csv "$tmp/input.npy"
+keeps "--save would overwrite .*o.npy" $there --load "$o2" "$o2" "$o" --save "$tmp/round"
+$run "$program" $there --load "$tmp/input.npy" "$o2" "$o2" --csv - >>"$tmp/input.npy" 2>"$tmp/err"
+holds "a record on standard output that is an input: it stays" cmp "$o2" "$tmp/input.npy"
+ok "^PASS" $small --save "$tmp/round" --csv "$tmp/round/dq.npy" # which is written with --backward alone
 for version in 2 3; do
   npy "$q" $version "$(header '<f4' "$shape")"
   zeros "$q" 32

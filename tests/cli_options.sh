@@ -16,6 +16,15 @@ for step in $steps; do
   holds "--list lacks step $step" grep -Eq "^[* ] $step: " "$tmp/out"
 done
 
+# --device auto takes the first device that can, in the order that --help names.
+order=$("$program" --help | sed -n 's/^  --device .*auto, \([a-z, ]*\) or \([a-z]*\) (auto: the first of these that can)$/\1 \2/p' | tr -d ,)
+holds "--help names three devices in their order" [ "$(echo $order | wc -w)" -eq 3 ]
+for nearest in $order; do
+  "$program" $small --device $nearest --count --quiet >/dev/null 2>&1 && break
+done
+ok "^DONE" --heads 2 --seq 40 --head-dim 16 --count --json "$tmp/auto.json"
+holds "--device auto is $nearest, the first of $order" grep -q "\"device\": \"$nearest\"" "$tmp/auto.json"
+
 # --- the default problem, and each step by name
 ok "^PASS $program_name "
 ok "^PASS $program_name " --device auto --check

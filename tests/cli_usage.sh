@@ -43,7 +43,7 @@ for value in fp64 FP32 half 32; do
   refuses 2 "--dtype-out takes" --dtype-out "$value"
 done
 refuses 2 "--dtype-out takes fp32, fp16 or bf16" --dtype-out e4m3
-refuses 2 "--device takes auto, gpu, emu or cpu" --device cuda
+refuses 2 "--device takes auto, gpu, cpu or emu" --device cuda
 refuses 2 "--dist takes one of normal" --dist gaussian
 refuses 2 "no step \"none\"; its steps are" --step none
 for value in x 5x 5, ,5 5,,5 -5 1.5 " 5" "5 5"; do refuses 2 "--kv-len takes numbers" --kv-len "$value"; done
@@ -65,7 +65,24 @@ refuses 2 "too large" --batch 1152921504606846976
 refuses 2 "too large" --batch 4294967296 --heads 2147483647
 refuses 3 "bytes of memory are wanted .* are available" --device "$device" --batch 100000 --heads 64 --seq 8192
 refuses 3 "are wanted .* are available" --device "$device" --batch 1000000000000 --seq 1 --kv-len 1
+# One query and so many keys that the tensors fit into a third of the memory, and the oracle nowhere: said before any work.
+try --device "$device" --batch 100000 --heads 64 --seq 8192
+available=$(sed -n 's/.* \([0-9]*\) are available$/\1/p' "$tmp/err")
+if [ "$device" = cpu ] && [ -n "$available" ]; then
+  many="--device cpu --heads 1 --seq-q 1 --seq-k $((available / 1500))"
+  refuses 3 "bytes of memory are wanted .* GB for the oracle\), [0-9]* are available" $many
+  holds "an oracle that does not fit: nothing was run" [ ! -s "$tmp/out" ]
+  refuses 3 "GB for the oracle\), [0-9]* are available" $many --bench
+fi
 if [ -z "${VALGRIND:-}$FA_CLI_SANITIZE" ] && [ "$device" = cpu ]; then
+  program_under_limit() { (ulimit -v 1000000 && "$program" --device cpu --threads 1 --heads 1 --seq-q 1 --seq-k 1000000 "$@"); }
+  program_under_limit >"$tmp/out" 2>"$tmp/err"
+  status=$?
+  holds "too little address space for the oracle: status 3, not $status" [ $status -eq 3 ]
+  holds "too little address space for the oracle: both numbers" grep -q "for the oracle), [0-9]* are available" "$tmp/err"
+  program_under_limit --count >"$tmp/out" 2>"$tmp/err"
+  status=$?
+  holds "where nothing is compared the oracle takes no memory: status 0, not $status" [ $status -eq 0 ]
   program_under_limit() { (ulimit -v 1000000 && "$program" --device cpu --threads 1 --heads 64 --seq 16384); }
   program_under_limit >"$tmp/out" 2>"$tmp/err"
   status=$?

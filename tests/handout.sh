@@ -13,7 +13,39 @@ no_dead_links() (
     done
   done
 )
+# A source whose markers do not pair, or a file that is missing, ends it: nothing is written, the first line says what is wrong.
+refused() { # WHAT PATTERN
+  if (cd "$copy" && sh common/handout.sh "$stage" "$copy/out") > "$copy/log" 2>&1; then
+    what="$1: status 0"
+  elif [ -e "$copy/out" ]; then
+    what="$1: something was written"
+  elif ! head -n 1 "$copy/log" | grep -q "$2"; then
+    what="$1: it does not say so: $(head -n 1 "$copy/log")"
+  else
+    passed=$((passed + 1))
+    return
+  fi
+  failed=$((failed + 1))
+  echo "handout $stage: $what"
+}
 for stage in ${STAGE:?which stages}; do
+  copy=$(mktemp -d)
+  cp -R Makefile README.md AGENTS.md LICENSE .clang-format .gitignore common tests notes "$stage" "$copy"
+  source=$(grep -rl 'END SOLUTION' "$stage" | sort | sed -n 1p)
+  awk '/END SOLUTION/ { last = FNR } { line[FNR] = $0 } END { for (i = 1; i <= FNR; i++) if (i != last) print line[i] }' \
+    "$source" > "$copy/$source"
+  refused "a solution that never ends" "$source:[0-9]*: this solution is never closed"
+  awk '/BEGIN SOLUTION/ && !n++ { next } { print }' "$source" > "$copy/$source"
+  refused "a solution that never begins" "$source:[0-9]*: END SOLUTION without a beginning"
+  awk '/END SOLUTION/ && !n++ { next } { print } END { print "BEGIN SOLUTION" }' "$source" > "$copy/$source"
+  refused "a solution inside a solution" "$source:[0-9]*: BEGIN SOLUTION inside a solution"
+  cp "$source" "$copy/$source"
+  rm "$copy/LICENSE"
+  refused "a file that is not there" LICENSE
+  rm -rf "$copy"
+done
+
+for stage in $STAGE; do
   out="$(mktemp -d)/a student's" log=$(mktemp)
   if sh common/handout.sh "$stage" "$out" > "$log" 2>&1 &&
     ! grep -rq -e 'BEGIN SOLUTION' -e 'STUB:' "$out/$stage" &&

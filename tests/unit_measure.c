@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 START_TEST(counts_add_up) {
   fa_count_reset();
@@ -79,6 +80,58 @@ START_TEST(host_is_a_device) {
 }
 END_TEST
 
+static void put(const char *folder, const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = fopen(path, "w");
+  ck_assert_msg(f != NULL, "%s", path);
+  fputs(text, f);
+  fclose(f);
+}
+
+/* A container's limit, in either version, of its own group or of one around it. */
+START_TEST(control_groups) {
+  char top[] = "/tmp/fa_groups_XXXXXX", at[5][128], groups[128];
+  ck_assert_ptr_nonnull(mkdtemp(top));
+  static const char *const folders[5] = {"", "/a", "/a/b", "/memory", "/memory/c"};
+  for (int i = 0; i < 5; i++) {
+    snprintf(at[i], sizeof at[i], "%s%s", top, folders[i]);
+    if (i) ck_assert_int_eq(mkdir(at[i], 0700), 0);
+  }
+  snprintf(groups, sizeof groups, "%s/groups", top);
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), SIZE_MAX); /* no control groups at all */
+  put(top, "groups", "5:cpu:/c\n0::/a/b\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), SIZE_MAX); /* or none of memory */
+  put(at[2], "memory.max", "max\n");
+  put(at[2], "memory.current", "70000\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), SIZE_MAX);
+  put(at[2], "memory.max", "100000\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), 30000);
+  put(at[2], "memory.stat", "file 60000\ninactive_file 5000\nactive_file 9\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), 35000);
+  put(at[1], "memory.max", "90000\n");
+  put(at[1], "memory.current", "80000\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), 10000); /* the group around it has less */
+  put(at[1], "memory.current", "95000\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), 0);
+  put(top, "groups", "5:cpu:/c\n4:hugetlb,memory:/c\n0::/\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), SIZE_MAX);
+  put(at[4], "memory.limit_in_bytes", "9223372036854771712\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), 9223372036854771712u);
+  put(at[4], "memory.limit_in_bytes", "5000\n");
+  put(at[4], "memory.usage_in_bytes", "2000\n");
+  put(at[4], "memory.stat", "inactive_file 999\ntotal_inactive_file 100\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), 3100);
+  put(top, "groups", "4:memory:/only/the/host/sees/it\n");
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), SIZE_MAX);
+  put(at[3], "memory.limit_in_bytes", "777\n"); /* a container sees its own group at the top */
+  ck_assert_uint_eq(fa_cgroup_free(top, groups), 777);
+  char remove[256];
+  snprintf(remove, sizeof remove, "rm -rf '%s'", top);
+  ck_assert_int_eq(system(remove), 0);
+}
+END_TEST
+
 /* A device that this build or this machine lacks says why, and is not a null pointer. */
 START_TEST(absent_devices) {
   for (int d = 0; d < FA_DEVICES; d++) {
@@ -94,7 +147,8 @@ START_TEST(absent_devices) {
 END_TEST
 
 Suite *unit_measure(void) {
-  const TTest *const tests[] = {counts_add_up,    instruction_sets, fma_peak_is_a_rate,
-                                host_is_a_device, absent_devices,   NULL};
+  const TTest *const tests[] = {
+      counts_add_up, instruction_sets, fma_peak_is_a_rate, host_is_a_device, control_groups, absent_devices,
+      NULL};
   return suite_of("counts, peak, devices", tests);
 }

@@ -4,6 +4,8 @@
 #include "unit.h"
 
 #include <math.h>
+#include <string.h>
+#include <sys/resource.h>
 
 static const int32_t lens[2] = {3, 9};
 
@@ -211,8 +213,71 @@ START_TEST(special_values) {
 }
 END_TEST
 
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#endif
+#endif
+#ifndef UNDER_ASAN
+#define UNDER_ASAN 0
+#endif
+
+/* What is announced is what the process grows by: never more, and not much less (of a thread's row some is not used). Its peak is
+ * never forgotten, so that each pass needs a process of its own. Under ASan memory that was freed is kept back. */
+static void expect_growth(bool backward, int64_t keys) {
+  fa_problem_t p = {.batch = 1, .heads_q = 1, .heads_kv = 1, .head_dim = 16, .head_dim_v = 16, .scale = 1};
+  p.seq_q = 32, p.seq_k = keys;
+  fa_tensors_t t;
+  fa_expected_t e;
+  struct rusage before, after;
+  host_tensors(&t, &p, backward, FA_BHND);
+  ck_assert_int_eq(getrusage(RUSAGE_SELF, &before), 0);
+  expect_values(&e, &t.host, backward);
+  ck_assert_int_eq(getrusage(RUSAGE_SELF, &after), 0);
+  const double grown = 1024.0 * (double)(after.ru_maxrss - before.ru_maxrss),
+               bytes = fa_expected_bytes(&p, backward);
+  ck_assert(!e.sampled);
+  fa_expected_free(&e);
+  fa_tensors_free(&t);
+#if UNDER_ASAN
+  (void)grown, (void)bytes;
+#else
+  ck_assert_msg(grown > 0.4 * bytes && grown < 1.05 * bytes + 4e6, "grew by %.0f, announced %.0f", grown,
+                bytes);
+#endif
+}
+
+START_TEST(memory_forward) {
+  expect_growth(false, 200000);
+}
+END_TEST
+
+START_TEST(memory_backward) {
+  expect_growth(true, 20000);
+}
+END_TEST
+
+/* Nothing is tried that cannot fit, and the sizes themselves may pass 64 bits. */
+START_TEST(oracle_too_large) {
+  fa_problem_t p = {.batch = 1, .heads_q = 1, .heads_kv = 1, .head_dim = 64, .head_dim_v = 64, .scale = 1};
+  fa_expected_t e;
+  fa_reason_t why = {""};
+  p.seq_q = 1, p.seq_k = (int64_t)1 << 50;
+  ck_assert_double_gt(fa_expected_bytes(&p, false), 0x1p50 * 128 * 24);
+  ck_assert_int_eq(fa_expected_new(&e, &p, false, &why), FA_REFUSED);
+  ck_assert_msg(strstr(why.text, "wanted for the oracle") && strstr(why.text, "available"), "%s", why.text);
+  static const int32_t few[1] = {10};
+  p.kv_len = few;
+  ck_assert_double_lt(fa_expected_bytes(&p, false), 1e6); /* only keys that are valid are looked at */
+}
+END_TEST
+
 Suite *unit_oracle(void) {
-  const TTest *const tests[] = {forward_by_definition, gradients_by_central_differences, hand_worked_values,
-                                special_values, NULL};
+  const TTest *const tests[] = {forward_by_definition, gradients_by_central_differences,
+                                hand_worked_values,    special_values,
+                                memory_forward,        memory_backward,
+                                oracle_too_large,      NULL};
   return suite_of("the oracle", tests);
 }
