@@ -142,12 +142,15 @@ static fa_status_t copy_out(const fa_problem_t *p, const operand_t &x, matrix_t 
 /* --- cuBLAS ----------------------------------------------------------------------------------------- */
 
 /* The library and a handle: one per host thread, made at the first use, and a new handle when the thread has
- * changed to another GPU. */
+ * changed to another GPU. It ends with its thread: a handle has a workspace of some MB on the GPU. */
 typedef struct blas {
   cublas_library_t functions;
   cublasHandle_t handle;
   bool loaded, made;
   int device;
+  ~blas() {
+    if (made) functions.cublasDestroy_v2(handle); /* nobody is left to be told if it fails */
+  }
 } blas_t;
 
 static fa_status_t open_blas(const fa_problem_t *p, blas_t **blas, fa_reason_t *why) {

@@ -41,6 +41,7 @@ extern const fa_machine_t fa_machine_emu;
 void fa_emu_order(const char *order); /* late, early, or a number: as EMU_ORDER (notes/findings.md) */
 void fa_emu_gpu(int sm, int sms);     /* as EMU_ARCH and EMU_SMS: 90 for sm_90, and how many SMs */
 void fa_emu_count_requests(bool on);  /* sectors and bank conflicts too, which take time to put together */
+int64_t fa_emu_launches(void);        /* since the program began */
 bool fa_emu_counts_bytes(void); /* false with EMU_RACES=0: bytes are counted where accesses are checked */
 #if FA_HAVE_GPU
 extern const fa_machine_t fa_machine_gpu;

@@ -300,7 +300,22 @@ static void main_step(const subject_t *s, report_t *r) {
   }
 }
 
+/* Kernels run where they were asked to: in the emulator only for FA_EMU. On a GPU the outputs lie in memory that no code
+ * of the host reaches, so that right ones come from there; and a build with nvcc runs FA_EMU without a driver, which no
+ * CUDA call would survive. */
+static void device(const subject_t *s, report_t *r) {
+  const instance_t *i = supported_instance(s, FA_FORWARD, SMALL, r);
+  fa_tensors_t t;
+  fa_reason_t why = {""};
+  if (!i || !make_instance(s, i, false, &t, r)) return;
+  const int64_t before = fa_emu_launches();
+  run_right(s, &t, i->name, r);
+  MUST((fa_emu_launches() > before) == (s->device == FA_EMU));
+  fa_tensors_free(&t);
+}
+
 static const property_t properties[] = {
+    {.name = "device", .once = device},
     {.name = "c_interface", .once = c_interface},
     {.name = "own_memory", .once = own_memory_forward, .devices = BIT(FA_EMU)},
     {.name = "own_memory_backward", .pass = FA_BACKWARD, .once = own_memory_backward, .devices = BIT(FA_EMU)},

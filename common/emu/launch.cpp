@@ -159,11 +159,17 @@ static int worker_number(void) {
 #endif
 }
 
+static std::atomic<int64_t> launches;
+extern "C" int64_t fa_emu_launches(void) {
+  return launches;
+}
+
 fa_status_t fa_emu_launch(const char *kernel, int64_t blocks, int threads, size_t shared_bytes,
                           emu_body_t *body, void *arguments, size_t argument_bytes, fa_reason_t *why) {
   launch_t launch = {kernel, blocks, threads, shared_bytes, body, arguments, argument_bytes};
   fa_status_t status = check_launch(&launch, why);
   if (status || blocks == 0) return status;
+  launches++;
   std::lock_guard<std::recursive_mutex> guard(emu_lock);
   emu_memory_new_launch();
   emu_findings_clear();
