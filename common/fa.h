@@ -124,7 +124,8 @@ typedef struct fa_problem {
  * `step` names a step of the stage; NULL takes the last one marked main that supports the problem.
  * FA_EMU works on a copy of them, and takes one call at a time.
  * All four are safe to call with anything: what is not offered is refused before any work starts. Several
- * threads may call them at once, each with its own outputs and workspace. */
+ * threads may call them at once, each with its own outputs and workspace.
+ * fa_workspace_size gives 0 for what is refused or invalid, too: fa_supports tells the two apart. */
 FA_API fa_status_t fa_supports(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device,
                                fa_reason_t *why);
 FA_API size_t fa_workspace_size(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device);
