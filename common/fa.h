@@ -61,7 +61,8 @@ typedef struct fa_reason {
 
 /* A tensor [batch][heads][rows][dim]. Strides count elements; the last dimension is contiguous.
  * An input's stride may be 0 (broadcast); an output's elements must not overlap, and no output may share
- * an element with another tensor. data begins at a multiple of an element's size. */
+ * an element with another tensor: where one certainly does, the call is FA_INVALID; tensors may lie in one another's
+ * gaps. data begins at a multiple of an element's size. */
 typedef struct fa_tensor {
   void *data;
   int64_t stride_batch, stride_head, stride_row;
