@@ -76,7 +76,8 @@ static void pair(const fa_problem_t *p, int64_t b, int64_t h, int64_t first, int
   multiply_columns(t->dP, t->Q, rows, d, t->visible, Bc, t->dK);
   fa_store_block(&p->dq, b, h, first, rows, d, t->dQ, &count->hbm_written);
   count->matmul_flop += 2 * pairs * (double)(3 * d + 2 * dv);
-  count->other_flop += 5 * pairs + 2 * (double)(rows * dv); /* scale twice, subtract twice, multiply; D */
+  /* S and dP times their factors, subtract twice, multiply, scale; D */
+  count->other_flop += 6 * pairs + 2 * (double)(rows * dv);
   count->exp += pairs;
 }
 
