@@ -3,7 +3,7 @@
 #ifndef NAIVE_COPIES_CUH
 #define NAIVE_COPIES_CUH
 
-#include "products.h"
+#include "indices.cuh"
 #include "ptx/convert.h"
 
 #include <float.h>
@@ -21,11 +21,11 @@ typedef struct extent {
 /* to = from, converted; absent rows become 0. One warp per row. */
 static __global__ void copy_rows(const fa_problem_t p, const matrix_t from, const matrix_t to,
                                  const extent_t size) {
-  const int64_t n = (int64_t)blockIdx.x * COPY_WARPS + threadIdx.x / 32;
-  const int64_t r = n % size.rows, h = n / size.rows % size.heads, b = n / size.rows / size.heads;
-  if (b < p.batch) {
-    const bool there = !size.of_keys || r < fa_keys(&p, b);
-    const int64_t source = fa_row(&from.at, b, h, r), target = fa_row(&to.at, b, h, r);
+  const tensor_row_t n =
+      tensor_row((int64_t)blockIdx.x * COPY_WARPS + threadIdx.x / 32, size.heads, size.rows);
+  if (n.b < p.batch) {
+    const bool there = !size.of_keys || n.r < fa_keys(&p, n.b);
+    const int64_t source = fa_row(&from.at, n.b, n.h, n.r), target = fa_row(&to.at, n.b, n.h, n.r);
     for (int64_t c = threadIdx.x % 32; c < size.cols; c += 32)
       store_element(to.dtype, to.at.data, target + c,
                     there ? load_element(from.dtype, from.at.data, source + c) : 0.0f);

@@ -159,12 +159,17 @@ static void multiply_columns(const fa_problem_t *p, int matrix, const fa_tensor_
 }
 
 /* What the kernels above move if each reads its operands from main memory once and writes its result once,
- * as in the paper's Algorithms 0 and 3; products and exponentials over the pairs that were computed. */
+ * as in the paper's Algorithms 0 and 3; products and exponentials over the pairs that were computed. A row of
+ * nothing but logits of -inf counts as a usual one. Factors of 1 are multiplied by, too, and count. */
 static void count(const fa_problem_t *p, fa_pass_t pass) {
-  double q = 0, kv = 0, pairs = 0, rows = (double)p->batch * (double)p->heads_q * (double)p->seq_q;
+  double q = 0, kv = 0, pairs = 0, seeing = 0,
+         rows = (double)p->batch * (double)p->heads_q * (double)p->seq_q;
   for (int64_t b = 0; b < p->batch; b++)
-    for (int64_t i = 0; i < p->seq_q; i++)
-      pairs += (double)p->heads_q * (double)fa_visible(p, fa_keys(p, b), i);
+    for (int64_t i = 0; i < p->seq_q; i++) {
+      int64_t n = fa_visible(p, fa_keys(p, b), i);
+      pairs += (double)p->heads_q * (double)n;
+      seeing += n > 0 ? (double)p->heads_q : 0;
+    }
   q = rows;
   kv = (double)p->batch * (double)p->heads_kv * (double)p->seq_k;
   double d = (double)p->head_dim, dv = (double)p->head_dim_v, f = sizeof(float);
@@ -173,16 +178,18 @@ static void count(const fa_problem_t *p, fa_pass_t pass) {
     c.hbm_read = f * (q * d + kv * d + pairs + pairs + kv * dv); /* Q K | S | P V */
     c.hbm_written = f * (pairs + pairs + q * dv + rows);         /* S | P | O, LSE */
     c.matmul_flop = 2 * pairs * (d + dv);
-    c.other_flop = 5 * pairs; /* scale, maximum, subtract, add, divide */
+    c.other_flop = 6 * pairs + seeing; /* factor, maximum, subtract, add, divide, factor; LSE */
+    c.exp = pairs + seeing;
   } else {
     c.hbm_read = f * (q * d + kv * d + pairs                         /* S = QK^T; P from S */
                       + pairs + q * dv + q * dv + kv * dv            /* dV from P, dO; dP from dO, V */
                       + 2 * pairs + pairs + kv * d + pairs + q * d); /* dS from P, dP; dQ; dK */
     c.hbm_written = f * (2 * pairs + kv * dv + pairs + pairs + q * d + kv * d); /* S, P, dV, dP, dS, dQ, dK */
     c.matmul_flop = 2 * pairs * (3 * d + 2 * dv);
-    c.other_flop = 8 * pairs; /* scale, subtract, add, divide; D (2); subtract, multiply */
+    /* the factors of five products; P: subtract, add, divide; D (2); dS: subtract, multiply */
+    c.other_flop = 12 * pairs;
+    c.exp = pairs;
   }
-  c.exp = pairs;
   fa_count_add(&c);
 }
 

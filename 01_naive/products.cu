@@ -9,7 +9,7 @@
  *
  * Each element that is loaded is used 64 times. Each row of C has its own range low <= t < high of pairs that
  * the mask lets through; a tile that lies within the ranges of a thread's four rows takes the short way. */
-#include "products.h"
+#include "indices.cuh"
 #include "ptx/convert.h"
 #include "ptx/count.h"
 
@@ -29,25 +29,13 @@ typedef struct tiles {
   float a[TILE_DEPTH][TILE + 1], b[TILE_DEPTH][TILE + 1];
 } tiles_t;
 
-/* One head of a matrix. */
-typedef struct plane {
-  void *data;
-  fa_dtype_t dtype;
-  int64_t at, stride; /* of its first element; between rows */
-  int rows, cols;
-} plane_t;
-
-FA_DEVICE plane_t plane_of(const matrix_t &m, int64_t b, int64_t h, int64_t rows, int64_t cols) {
-  return {m.at.data, m.dtype, fa_row(&m.at, b, h, 0), m.at.stride_row, (int)rows, (int)cols};
-}
-
 /* tile[t][x] = element (row0 + x, col0 + t): a warp reads along a row of memory and writes a tile column. */
 FA_DEVICE void load_rows(float (*tile)[TILE + 1], const plane_t &m, int row0, int col0) {
   const int t = threadIdx.x % TILE_DEPTH;
 #pragma unroll 4
   for (int x = threadIdx.x / TILE_DEPTH; x < TILE; x += TILE_THREADS / TILE_DEPTH) {
     const bool there = row0 + x < m.rows && col0 + t < m.cols;
-    tile[t][x] = there ? load_element(m.dtype, m.data, m.at + (row0 + x) * m.stride + col0 + t) : 0.0f;
+    tile[t][x] = there ? load_element(m.dtype, m.data, element_of(m, row0 + x, col0 + t)) : 0.0f;
   }
 }
 
@@ -57,7 +45,7 @@ FA_DEVICE void load_columns(float (*tile)[TILE + 1], const plane_t &m, int row0,
 #pragma unroll 4
   for (int t = threadIdx.x / TILE; t < TILE_DEPTH; t += TILE_THREADS / TILE) {
     const bool there = row0 + t < m.rows && col0 + x < m.cols && !(lse && lse[row0 + t] == -INFINITY);
-    tile[t][x] = there ? load_element(m.dtype, m.data, m.at + (row0 + t) * m.stride + col0 + x) : 0.0f;
+    tile[t][x] = there ? load_element(m.dtype, m.data, element_of(m, row0 + t, col0 + x)) : 0.0f;
   }
 }
 
@@ -165,7 +153,7 @@ FA_DEVICE void multiply_tile(const fa_problem_t &p, const matrix_t &a, const mat
     for (int j = 0; j < PER_THREAD; j++) {
       const int row = r0 + ty + 16 * i, col = c0 + tx + 16 * j;
       if (row < c_head.rows && col < cols)
-        store_element(c_head.dtype, c_head.data, c_head.at + row * c_head.stride + col, factor * acc[i][j]);
+        store_element(c_head.dtype, c_head.data, element_of(c_head, row, col), factor * acc[i][j]);
     }
 }
 
@@ -176,14 +164,15 @@ static __global__ void __launch_bounds__(TILE_THREADS, 2)
              const product_sizes_t size, float factor, const int *only, uint32_t blocks_per_head) {
   SHARED_DYN(tiles_t, tile);
   const uint32_t heads = (uint32_t)(KIND == SCORES_T_BY_ROWS ? p.heads_kv : p.heads_q);
-  const uint32_t batch = blockIdx.x / blocks_per_head / heads, head = blockIdx.x / blocks_per_head % heads;
-  const int64_t kv_head = KIND == SCORES_T_BY_ROWS ? head : fa_kv_head(&p, head);
+  const share_t share = share_of(blockIdx.x, blocks_per_head, heads);
+  const int64_t kv_head = KIND == SCORES_T_BY_ROWS ? share.head : fa_kv_head(&p, share.head);
   const uint32_t columns = (uint32_t)((size.cols + TILE - 1) / TILE);
   const uint32_t tiles = (uint32_t)((size.rows + TILE - 1) / TILE) * columns;
-  const bool wanted = !only || only[batch * p.heads_kv + kv_head];
-  for (uint32_t n = blockIdx.x % blocks_per_head; wanted && n < tiles; n += blocks_per_head)
-    multiply_tile<KIND>(p, a, b, c, size, factor, batch, head, (int)(n / columns * TILE),
-                        (int)(n % columns * TILE), tile);
+  const bool wanted = !only || only[share.batch * p.heads_kv + kv_head];
+  for (uint32_t n = share.number; wanted && n < tiles; n += blocks_per_head) {
+    const corner_t at = corner_of(n, columns, TILE);
+    multiply_tile<KIND>(p, a, b, c, size, factor, share.batch, share.head, at.row, at.col, tile);
+  }
 }
 
 template <product_t KIND>

@@ -11,6 +11,7 @@
 #ifndef NAIVE_ROWS_CUH
 #define NAIVE_ROWS_CUH
 
+#include "indices.cuh"
 #include "ptx/convert.h"
 #include "ptx/launch.h"
 #include "ptx/memory.h"
@@ -127,17 +128,16 @@ typedef struct score_row {
   int segments, last; /* segments with visible columns, and all */
 } score_row_t;
 
-/* Blocks count through the rows of all heads, blocks_per_head to each. */
 template <int WARPS, bool ONE_SEGMENT>
 FA_DEVICE score_row_t find_row(const fa_problem_t &p, uint32_t blocks_per_head) {
   typedef row_shape<WARPS> shape;
-  const uint32_t head = blockIdx.x / blocks_per_head, block = blockIdx.x - head * blocks_per_head;
-  const int64_t i = (int64_t)block * shape::ROWS + threadIdx.x / shape::ROW_THREADS;
+  const int row = threadIdx.x / shape::ROW_THREADS;
+  const row_place_t place = row_of_block(blockIdx.x, blocks_per_head, shape::ROWS, row, p.seq_q);
   score_row_t r;
-  r.there = i < p.seq_q;
-  r.head = head;
-  r.at = r.head * p.seq_q + i;
-  r.n = r.there ? (int)fa_visible(&p, fa_keys(&p, r.head / (uint32_t)p.heads_q), i) : 0;
+  r.there = place.i < p.seq_q;
+  r.head = place.head;
+  r.at = place.at;
+  r.n = r.there ? (int)fa_visible(&p, fa_keys(&p, r.head / (uint32_t)p.heads_q), place.i) : 0;
   r.columns = r.there ? (int)p.seq_k : 0;
   /* Where one segment is enough, the compiler knows it, and unrolls the loops over segments. */
   r.segments = ONE_SEGMENT ? 1 : (r.n + shape::SEGMENT - 1) / shape::SEGMENT;

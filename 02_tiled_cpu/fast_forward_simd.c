@@ -164,7 +164,7 @@ static void panel_step(const blocks_t *x, int vectors, int64_t first, int64_t be
 
   double lanes = vectors * LANES;
   count->matmul_flop += 2 * lanes * ((double)(strips * x->d) + (double)(n * columns));
-  count->other_flop += 3 * lanes * (double)n; /* maximum, subtract, add */
+  count->other_flop += 3 * lanes * (double)(n + 1); /* maximum, subtract, add; and alpha, l */
   count->exp += lanes * (double)(n + 1);
 }
 
@@ -204,6 +204,6 @@ void FA_SIMD(fa_fast_forward)(const fa_problem_t *p, const fa_fast_rows_t *w, co
   store_O(p, w, &x, lanes);
   count->hbm_read += 4 * (double)(w->count * x.d);
   count->hbm_written += 4 * (double)(w->count * (x.dv + 1));
-  count->other_flop += (double)(w->count * (x.d + x.dv));
+  count->other_flop += (double)(w->count * (x.d + x.dv + 2)); /* scale Q; O, 1 / l and LSE */
   count->exp += (double)w->count;
 }

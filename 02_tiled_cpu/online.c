@@ -59,11 +59,13 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
       for (int64_t i = 0; i < p->seq_q; i++) {
         int64_t n = fa_visible(p, fa_keys(p, b), i);
         double rises = one_row(p, b, h, i, n), pairs = (double)n;
+        double logs = p->lse[(b * p->heads_q + h) * p->seq_q + i] == -INFINITY ? 0 : 1;
         count.hbm_read += 4 * (d + pairs * (d + dv)); /* the row of Q, and all of K and V that it sees */
         count.hbm_written += 4 * (dv + 1);
         count.matmul_flop += 2 * pairs * (d + dv);
-        count.other_flop += 4 * pairs + rises * dv + dv; /* scale, maximum, subtract, add; O */
-        count.exp += pairs + rises;
+        /* scale, maximum, subtract, add; O, l and the difference; O and LSE */
+        count.other_flop += 4 * pairs + rises * (dv + 2) + logs * (dv + 1);
+        count.exp += pairs + rises + logs;
         count.rescales += rises > 0 ? rises - 1 : 0;
       }
       fa_count_add(&count);

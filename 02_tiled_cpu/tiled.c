@@ -33,22 +33,26 @@ static void softmax_block(fa_tiles_t *t, int64_t rows, int64_t dv, int64_t Bc, f
       t->l[r] *= kept;
       for (int64_t k = 0; k < dv; k++) O[k] *= kept;
       count->rescales += t->m[r] > -INFINITY;
-      count->other_flop += (double)dv;
+      count->exp++;
+      count->other_flop += (double)dv + 2; /* O, l and the difference */
       t->m[r] = m;
     }
+    count->exp += (double)t->visible[r];
     for (int64_t c = 0; c < t->visible[r]; c++) t->l[r] += S[c] = expf(S[c] - shift);
     /* END SOLUTION */
   }
 }
 
 /* O_i / l_i and LSE_i. */
-static void finish_rows(const fa_problem_t *p, fa_tiles_t *t, int64_t rows, float *lse) {
+static void finish_rows(const fa_problem_t *p, fa_tiles_t *t, int64_t rows, float *lse, fa_count_t *count) {
   for (int64_t r = 0; r < rows; r++) {
     float l = t->l[r];
     bool empty = l == 0; /* no key, or nothing but -inf */
     for (int64_t k = 0; k < p->head_dim_v; k++)
       t->O[r * p->head_dim_v + k] = empty ? 0 : t->O[r * p->head_dim_v + k] / l;
     lse[r] = empty ? -INFINITY : t->m[r] + logf(l);
+    count->exp += empty ? 0 : 1;
+    count->other_flop += empty ? 0 : (double)p->head_dim_v + 1;
   }
 }
 
@@ -70,12 +74,10 @@ static void query_block(const fa_problem_t *p, int64_t b, int64_t h, int64_t fir
     fa_tile_multiply(t->S, t->V, rows, dv, t->visible, Bc, t->O);
     count->matmul_flop += 2 * pairs * (double)(d + dv);
     count->other_flop += 4 * pairs; /* scale, maximum, subtract, add */
-    count->exp += pairs + (double)rows;
   }
-  finish_rows(p, t, rows, &p->lse[(b * p->heads_q + h) * p->seq_q + first]);
+  finish_rows(p, t, rows, &p->lse[(b * p->heads_q + h) * p->seq_q + first], count);
   fa_store_block(&p->o, b, h, first, rows, dv, t->O, &count->hbm_written);
   count->hbm_written += (double)rows * sizeof(float); /* LSE */
-  count->other_flop += (double)(rows * dv);
 }
 
 void fa_tiled_forward(const fa_problem_t *p, int64_t Br, int64_t Bc, void *workspace) {

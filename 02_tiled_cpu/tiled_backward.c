@@ -1,15 +1,16 @@
 /* tiled_backward.c - step `tiled`, backward: P is computed again, not stored (FlashAttention, Algorithm 4).
  *
- *   D_i = rowsum(dO_i o O_i)
- *   for each block of keys K_j, V_j                        (dK_j, dV_j kept in the buffers)
- *     for each block of queries Q_i, dO_i, LSE_i, D_i      (streamed)
+ *   for each block of keys K_j, V_j                              (dK_j, dV_j kept in the buffers)
+ *     for each block of queries Q_i, O_i, dO_i, dQ_i, LSE_i      (streamed)
+ *       D_i   = rowsum(dO_i o O_i)
  *       S_ij  = scale Q_i K_j^T       P_ij  = exp(S_ij - LSE_i)      one number per row was kept
  *       dV_j += P_ij^T dO_i
  *       dP_ij = dO_i V_j^T            dS_ij = P_ij o (dP_ij - D_i)
  *       dQ_i += scale dS_ij K_j       through main memory: i is the inner loop
  *       dK_j += scale dS_ij^T Q_i
  *
- * D_i stands for rowsum(P_i o dP_i) = P_i . (V dO_i) = dO_i . O_i, which needs no row of P.
+ * D_i stands for rowsum(P_i o dP_i) = P_i . (V dO_i) = dO_i . O_i, which needs no row of P. As in the paper it is
+ * computed for every pair of blocks again, and O_i is read for it each time; `fast` computes it once, before the loops.
  * A kv head is one unit of work: its blocks of keys come in order, so dQ is summed in the same order every
  * time, and the result is the same for any number of threads. */
 #include "tiled.h"
@@ -75,7 +76,8 @@ static void pair(const fa_problem_t *p, int64_t b, int64_t h, int64_t first, int
   multiply_columns(t->dP, t->Q, rows, d, t->visible, Bc, t->dK);
   fa_store_block(&p->dq, b, h, first, rows, d, t->dQ, &count->hbm_written);
   count->matmul_flop += 2 * pairs * (double)(3 * d + 2 * dv);
-  count->other_flop += 5 * pairs + 2 * (double)(rows * dv); /* scale twice, subtract twice, multiply; D */
+  /* S and dP times their factors, subtract twice, multiply, scale; D */
+  count->other_flop += 6 * pairs + 2 * (double)(rows * dv);
   count->exp += pairs;
 }
 

@@ -69,12 +69,14 @@ static fa_status_t forward(const fa_problem_t *p, fa_reason_t *why) {
         fa_worked_block(p, b, h, i, n / 2, n, S, &state);
         bool empty = state.l == 0; /* no key, or nothing but -inf */
         p->lse[(b * p->heads_q + h) * p->seq_q + i] = empty ? -INFINITY : state.m + logf(state.l);
+        double rises = (m1 > -INFINITY) + (state.m > m1), logs = empty ? 0 : 1;
         double pairs = (double)n, d = (double)p->head_dim, dv = (double)p->head_dim_v;
+        /* Other FLOP: scale, maximum, subtract, add, divide; for each half O, l and l1 / l2; m1 - m2; LSE. */
         fa_count_t count = {.hbm_read = 4 * (d + pairs * (d + dv)),
                             .hbm_written = 4 * (dv + 1),
                             .matmul_flop = 2 * pairs * (d + dv),
-                            .other_flop = 5 * pairs + 2 * dv,
-                            .exp = pairs + 2,
+                            .other_flop = 5 * pairs + 2 * (dv + 3) + rises + logs,
+                            .exp = pairs + rises + logs,
                             .rescales = m1 > -INFINITY && state.m > m1};
         fa_count_add(&count);
       }

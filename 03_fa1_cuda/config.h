@@ -78,6 +78,11 @@ static_assert(BACKWARD_CHUNK > 0 && BACKWARD_CHUNK % 16 == 0,
 #define BACKWARD_DEPTH(warps) 1
 #endif
 #define BACKWARD_QUERIES(d, warps) ((d) <= 64 || (warps) == 8 ? 64 : 32) /* Br */
+/* A kernel before it prepares LSE and D: the rows of a head, rounded up to the largest Br, 16 in a block. */
+#define STATS_BLOCK 64
+#define STATS_ROWS 16
+static_assert(STATS_BLOCK % STATS_ROWS == 0,
+              "STATS_ROWS must divide STATS_BLOCK: a block has rows of one head");
 
 /* Shared memory of a backward block: K_j, V_j, twice Q_i and dO_i, dS^T, and twice {LSE, D}. */
 static inline size_t backward_bytes(int d, int warps) {

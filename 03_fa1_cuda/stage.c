@@ -37,6 +37,13 @@ static size_t shared_wanted(const fa_step_t *step, int d, fa_pass_t pass, size_t
   return backward_bytes(d, backward_warps(d, Bc, shared_bytes));
 }
 
+/* Thread blocks of the largest launch: one for each head; but backward, `tensorcore` has some for the rows of LSE and D. */
+static double blocks_wanted(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass) {
+  const double heads = (double)p->batch * (double)p->heads_q;
+  if (step->scalar || pass == FA_FORWARD) return heads;
+  return heads * (double)((p->seq_q + STATS_BLOCK - 1) / STATS_BLOCK * (STATS_BLOCK / STATS_ROWS));
+}
+
 static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device,
                             fa_reason_t *why) {
   int64_t d = p->head_dim;
@@ -49,6 +56,9 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
                   p->splits);
   if (p->seq_q > FA1_LONGEST || p->seq_k > FA1_LONGEST)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s counts rows of a head in 32 bits: at most 2^29",
+                  step->name);
+  if (blocks_wanted(step, p, pass) > INT32_MAX)
+    return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s would need more than 2^31 - 1 blocks in one launch",
                   step->name);
   int sm;
   size_t shared;

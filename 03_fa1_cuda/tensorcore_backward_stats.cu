@@ -10,16 +10,14 @@
 namespace FA_KERNEL_NAMESPACE {
 
 enum {
-  STATS_THREADS = 128,
-  STATS_LANES = 8 /* of a row: four rows of a warp keep 32 loads of 16 bytes under way */
+  STATS_LANES = 8, /* of a row: four rows of a warp keep 32 loads of 16 bytes under way */
+  STATS_THREADS = STATS_ROWS * STATS_LANES
 };
-static_assert(STATS_BLOCK % (STATS_THREADS / STATS_LANES) == 0,
-              "STATS_BLOCK: the rows of a thread block of `prepare` are of one head");
 
 template <class T, int D>
 static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem_t p, row_stats_t *stats) {
   const int64_t rows = whole_rows(p.seq_q, STATS_BLOCK);
-  const int64_t at = (int64_t)blockIdx.x * (STATS_THREADS / STATS_LANES) + threadIdx.x / STATS_LANES;
+  const int64_t at = (int64_t)blockIdx.x * STATS_ROWS + threadIdx.x / STATS_LANES;
   const int64_t head = at / rows, b = head / p.heads_q,
                 h = head % p.heads_q; /* rows is a multiple of a block's */
   const int i = (int)(at % rows), lane = threadIdx.x % STATS_LANES;
@@ -43,7 +41,7 @@ static __global__ void __launch_bounds__(STATS_THREADS) prepare(const fa_problem
 template <class T, int D>
 static fa_status_t launch(const fa_problem_t *p, row_stats_t *stats, fa_reason_t *why) {
   const int64_t rows = p->batch * p->heads_q * whole_rows(p->seq_q, STATS_BLOCK);
-  LAUNCH((prepare<T, D>), rows / (STATS_THREADS / STATS_LANES), STATS_THREADS, 0, p->stream, *p, stats);
+  LAUNCH((prepare<T, D>), rows / STATS_ROWS, STATS_THREADS, 0, p->stream, *p, stats);
   return FA_OK;
 }
 

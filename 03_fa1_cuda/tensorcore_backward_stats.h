@@ -12,8 +12,6 @@ typedef struct row_stats {
   float lse, d;
 } row_stats_t;
 
-enum { STATS_BLOCK = 64 }; /* rows of a head are rounded up to the largest Br */
-
 /* stats [batch][heads_q][whole_rows(seq_q, STATS_BLOCK)] from O, dO and LSE. */
 fa_status_t launch_stats(const fa_problem_t *p, row_stats_t *stats, fa_reason_t *why);
 

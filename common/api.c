@@ -90,7 +90,11 @@ fa_status_t fa_supports(const fa_problem_t *p, const char *step, fa_pass_t pass,
 
 size_t fa_workspace_size(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device) {
   const fa_step_t *s;
-  return pick(p, step, pass, device, &s, NULL) ? 0 : fa_stage_workspace(s, p, pass, device);
+  fa_reason_t unused;
+  if (pick(p, step, pass, device, &s, NULL)) return 0;
+  /* Steps compute sizes without looking for overflow: `supports` refuses what would. */
+  if (fa_stage_supports(fa_stages[0], s, p, pass, device, &unused)) return 0;
+  return fa_stage_workspace(s, p, pass, device);
 }
 
 fa_status_t fa_forward(const fa_problem_t *p, const char *step, fa_device_t device, fa_reason_t *why) {

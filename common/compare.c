@@ -33,15 +33,16 @@ static double fixed_tolerance(fa_dtype_t t) {
   return t == FA_FP32 ? 1e-5 : t == FA_FP16 ? 2e-3 : t == FA_BF16 ? 1e-2 : 5e-2;
 }
 
-/* One element, which becomes the worst if it exceeds its limit by more than `excess`. */
-static void judge(const expected_tensor_t *x, const int64_t at[4], double ours, double right, double *excess,
+/* One element, which becomes the worst if it uses up more than `part` of its limit. LSE has a limit for each element:
+ * the largest error need not be the worst. */
+static void judge(const expected_tensor_t *x, const int64_t at[4], double ours, double right, double *part,
                   fa_verdict_t *v) {
   const double error = error_of(ours, right);
   const double limit = x->array == FA_LSE && isfinite(right) ? 2e-4 + 1e-6 * fabs(right) : v->limit;
   if (!(error <= limit)) v->ok = false;
   if (error == 0 && !isfinite(right)) return; /* of the same class: there is nothing to measure */
-  if (error - limit <= *excess) return;
-  *excess = error - limit;
+  if (error / limit <= *part) return;
+  *part = error / limit;
   v->error = error;
   if (x->array == FA_LSE) v->limit = limit;
   memcpy(v->worst, at, sizeof v->worst);
@@ -53,7 +54,7 @@ static void compare_tensor(const fa_problem_t *p, const expected_tensor_t *x, fa
   memset(v, 0, sizeof *v);
   v->array = x->array;
   v->ok = true;
-  double largest = 1, excess = -INFINITY;
+  double largest = 1, part = -1;
   bool yard_finite = true;
   const int64_t total = p->batch * x->heads * x->count * x->dim;
   for (int64_t n = 0; n < total; n++) {
@@ -75,7 +76,7 @@ static void compare_tensor(const fa_problem_t *p, const expected_tensor_t *x, fa
       for (int64_t i = 0; i < x->count; i++)
         for (int64_t c = 0; c < x->dim; c++, next++) {
           const int64_t at[4] = {b, h, x->rows[i], c};
-          judge(x, at, fa_view_load(&view, b, h, x->rows[i], c), *next, &excess, v);
+          judge(x, at, fa_view_load(&view, b, h, x->rows[i], c), *next, &part, v);
         }
 }
 

@@ -13,10 +13,11 @@ extern "C" {
 typedef struct fa_verdict {
   int array; /* FA_O, FA_LSE, FA_DQ, FA_DK, FA_DV (tensors.h) */
   bool ok;
-  double error, yardstick, limit; /* largest absolute errors; error is infinite if a class differed */
-  int64_t worst[4];               /* batch, head, row, column of the largest error */
-  double ours, right;             /* there */
-  char how[160];                  /* empty, or what probably happened */
+  /* Absolute errors: ours at the worst element, the yardstick's largest. Infinite if a class differed. */
+  double error, yardstick, limit;
+  int64_t worst[4];   /* batch, head, row, column of the element with the largest part of its limit */
+  double ours, right; /* there */
+  char how[160];      /* empty, or what probably happened */
 } fa_verdict_t;
 
 typedef struct fa_comparison {

@@ -4,6 +4,7 @@
  * reproduces what we got, where the right one does not, is named. Nothing is said if none fits. */
 #include "compare.h"
 #include "dtype.h"
+#include "oracle_row.h"
 #include "tensors.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@ typedef struct suspect {
   fa_verdict_t *v;
   int64_t b, h, i, keys, visible;
   double *ours, *right, *trial; /* [head_dim_v] */
+  double *query, *key;          /* [head_dim]: the row of Q, and one of K */
   double lse, tolerance;
 } suspect_t;
 
@@ -42,9 +44,35 @@ static bool never_written(suspect_t *s) {
   return say(s, "the row was never written");
 }
 
+static bool row_is_finite(const fa_problem_t *p, const fa_tensor_t *t, int64_t b, int64_t h, int64_t r,
+                          int64_t dim) {
+  for (int64_t c = 0; c < dim; c++)
+    if (!isfinite(fa_load(p->dtype, t->data, fa_row(t, b, h, r) + c))) return false;
+  return true;
+}
+
+/* The first of the keys begin .. end-1 that has a NaN or an infinity in its row of K or V; end if none has. */
+static int64_t first_not_finite(const suspect_t *s, int64_t begin, int64_t end) {
+  const fa_problem_t *p = s->p;
+  const int64_t kvh = fa_kv_head(p, s->h);
+  while (begin < end && row_is_finite(p, &p->k, s->b, kvh, begin, p->head_dim) &&
+         row_is_finite(p, &p->v, s->b, kvh, begin, p->head_dim_v))
+    begin++;
+  return begin;
+}
+
+/* Hidden keys come first: 0 times their NaN is NaN, whatever else is right. */
 static bool not_a_number(suspect_t *s) {
   if (!isnan(s->ours[s->v->worst[3]])) return false;
+  int64_t hidden = first_not_finite(s, s->visible, s->p->seq_k);
+  if (hidden < s->p->seq_k)
+    return say(s, "NaN: key %lld, %s, is not finite, and leaked%s", (long long)hidden,
+               hidden < s->keys ? "which the mask hides from this row" : "which lies beyond kv_len",
+               s->visible ? "" : ", or 0/0 was not caught: the row sees no key");
   if (s->visible == 0) return say(s, "NaN in a row that sees no key: 0/0 was not caught");
+  if (first_not_finite(s, 0, s->visible) < s->visible ||
+      !row_is_finite(s->p, &s->p->q, s->b, s->h, s->i, s->p->head_dim))
+    return say(s, "NaN where the infinite or NaN input that the row sees should not give one");
   return say(s, "NaN from finite input: overflow, or (-inf) - (-inf)");
 }
 
@@ -121,6 +149,15 @@ static bool padded_tail(suspect_t *s) {
   return false;
 }
 
+/* The logit of key j. */
+static double logit(const suspect_t *s, int64_t j) {
+  const fa_problem_t *p = s->p;
+  double dot = 0;
+  fa_load_row(p, &p->k, p->dtype, &p->descale_k, s->b, fa_kv_head(p, s->h), j, p->head_dim, s->key);
+  for (int64_t c = 0; c < p->head_dim; c++) dot += s->query[c] * s->key[c];
+  return p->scale * dot;
+}
+
 /* The running output is not multiplied by exp(m_old - m_new) when a later tile raises the maximum. */
 static bool not_rescaled(suspect_t *s, int64_t tile, bool denominator_too) {
   const fa_problem_t *p = s->p;
@@ -131,11 +168,7 @@ static bool not_rescaled(suspect_t *s, int64_t tile, bool denominator_too) {
     int64_t end = j0 + tile < s->visible ? j0 + tile : s->visible;
     double old = m;
     for (int64_t j = j0; j < end; j++) {
-      double dot = 0;
-      for (int64_t c = 0; c < p->head_dim; c++)
-        dot += (double)fa_load(p->dtype, p->q.data, fa_row(&p->q, s->b, s->h, s->i) + c) *
-               fa_load(p->dtype, p->k.data, fa_row(&p->k, s->b, kvh, j) + c);
-      logits[j - j0] = p->scale * dot;
+      logits[j - j0] = logit(s, j);
       m = fmax(m, logits[j - j0]);
     }
     if (!denominator_too && old > -INFINITY) l *= exp(old - m);
@@ -151,13 +184,20 @@ static bool not_rescaled(suspect_t *s, int64_t tile, bool denominator_too) {
 }
 
 static bool rescaling(suspect_t *s) {
-  if (s->p->dtype == FA_E4M3) return false; /* descale factors would have to be repeated here */
+  if (s->p->dtype == FA_E4M3) return false; /* the factors of V would have to be repeated here */
   for (int64_t tile = 256; tile >= 1; tile /= 2)
     for (int both = 0; both < 2; both++)
       if (not_rescaled(s, tile, both))
         return say(s, "not rescaled: O%s kept the old maximum when a later tile of %lld keys raised it",
                    both ? " and l" : "", (long long)tile);
   return false;
+}
+
+/* The denominator that a kernel which subtracts the row's largest logit m divides by: l = exp(LSE - m). */
+static double denominator(const suspect_t *s) {
+  double m = -INFINITY;
+  for (int64_t j = 0; j < s->visible; j++) m = fmax(m, logit(s, j));
+  return exp(s->lse - m);
 }
 
 /* O is the right row times one factor: the numerator is right, the denominator is not. */
@@ -171,8 +211,7 @@ static bool proportional(suspect_t *s) {
   if (!isfinite(factor) || fabs(factor - 1) < 1e-3) return false;
   for (int64_t c = 0; c < s->p->head_dim_v; c++) s->trial[c] = factor * s->right[c];
   if (!fits(s, s->trial)) return false;
-  double l = factor;
-  if (fabs(l - exp(s->lse)) <= 1e-2 * fabs(l))
+  if (fabs(factor - denominator(s)) <= 1e-2 * fabs(factor))
     return say(s, "the row was never divided by its denominator l");
   return say(s, "the row is %.4g times the right one: the denominator l is wrong", factor);
 }
@@ -191,12 +230,14 @@ void fa_explain(const fa_problem_t *p, const fa_expected_t *e, fa_verdict_t *v) 
   suspect_t s = {.p = p, .v = v, .b = v->worst[0], .h = v->worst[1], .i = v->worst[2]};
   int64_t dv = p->head_dim_v, n = 0;
   while (n < e->row_count && e->rows[n] != s.i) n++;
-  double *memory = malloc((size_t)(3 * dv) * sizeof *memory);
+  double *memory = malloc((size_t)(3 * dv + 2 * p->head_dim) * sizeof *memory);
   if (!memory || n == e->row_count) {
     free(memory);
     return;
   }
   s.ours = memory, s.right = memory + dv, s.trial = memory + 2 * dv;
+  s.query = memory + 3 * dv, s.key = s.query + p->head_dim;
+  fa_load_row(p, &p->q, p->dtype, &p->descale_q, s.b, s.h, s.i, p->head_dim, s.query);
   s.keys = fa_keys(p, s.b);
   s.visible = fa_visible(p, s.keys, s.i);
   int64_t at = (s.b * p->heads_q + s.h) * e->row_count + n;

@@ -61,7 +61,8 @@ typedef struct fa_reason {
 
 /* A tensor [batch][heads][rows][dim]. Strides count elements; the last dimension is contiguous.
  * An input's stride may be 0 (broadcast); an output's elements must not overlap, and no output may share
- * an element with another tensor. data begins at a multiple of an element's size. */
+ * an element with another tensor: where one certainly does, the call is FA_INVALID; tensors may lie in one another's
+ * gaps. data begins at a multiple of an element's size. */
 typedef struct fa_tensor {
   void *data;
   int64_t stride_batch, stride_head, stride_row;
@@ -124,7 +125,8 @@ typedef struct fa_problem {
  * `step` names a step of the stage; NULL takes the last one marked main that supports the problem.
  * FA_EMU works on a copy of them, and takes one call at a time.
  * All four are safe to call with anything: what is not offered is refused before any work starts. Several
- * threads may call them at once, each with its own outputs and workspace. */
+ * threads may call them at once, each with its own outputs and workspace.
+ * fa_workspace_size gives 0 for what is refused or invalid, too: fa_supports tells the two apart. */
 FA_API fa_status_t fa_supports(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device,
                                fa_reason_t *why);
 FA_API size_t fa_workspace_size(const fa_problem_t *p, const char *step, fa_pass_t pass, fa_device_t device);

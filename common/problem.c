@@ -61,41 +61,76 @@ static bool fits(const int64_t *sizes, int n) {
   return true;
 }
 
-/* An output's rows must not overlap: sorted by stride, each dimension must step over all that the
- * smaller ones span. Dimensions of size 1 may have any stride. */
-static bool overlaps(const fa_tensor_t *t, int64_t batch, int64_t heads, int64_t rows, int64_t dim) {
-  int64_t size[3] = {batch, heads, rows};
-  int64_t stride[3] = {t->stride_batch, t->stride_head, t->stride_row};
-  int64_t span = dim;
+/* How a tensor lies in memory. Sorted by stride, each dimension steps over the `span` elements of the smaller ones: by
+ * less, and they overlap; by more, and there are gaps between them. Dimensions of size 1 may have any stride. */
+typedef struct extent {
+  int64_t span; /* from the first element to the last */
+  bool overlaps, gaps;
+} extent_t;
+
+static extent_t extent_of(const fa_tensor_t *t, const int64_t size[4]) {
+  const int64_t stride[3] = {t->stride_batch, t->stride_head, t->stride_row};
+  extent_t x = {size[3], false, false};
   bool used[3] = {false, false, false};
   for (int round = 0; round < 3; round++) {
     int best = -1;
     for (int i = 0; i < 3; i++)
       if (!used[i] && size[i] > 1 && (best < 0 || stride[i] < stride[best])) best = i;
-    if (best < 0) return false;
-    if (stride[best] < span) return true;
-    span += stride[best] * (size[best] - 1);
+    if (best < 0) break;
+    if (stride[best] < x.span) x.overlaps = true;
+    if (stride[best] > x.span) x.gaps = true;
+    x.span += stride[best] * (size[best] - 1);
     used[best] = true;
   }
-  return false;
+  return x;
 }
 
-static fa_status_t check_tensor(const fa_tensor_t *t, const char *name, bool output, bool need_data,
-                                const int64_t size[4], fa_dtype_t dtype, fa_reason_t *why) {
-  if (size[0] == 0 || size[1] == 0 || size[2] == 0) return FA_OK; /* empty: nothing is read or written */
-  if (need_data && !t->data) return fa_say(why, FA_INVALID, "the pointer of %s is not set", name);
+static bool is_empty(const int64_t size[4]) {
+  return size[0] == 0 || size[1] == 0 || size[2] == 0;
+}
+
+/* A tensor of the pass that is asked about. */
+typedef struct used {
+  const fa_tensor_t *t;
+  const char *name;
+  bool output;
+  const int64_t *size;
+  fa_dtype_t dtype;
+} used_t;
+
+static fa_status_t check_tensor(const used_t *x, bool need_data, fa_reason_t *why) {
+  const fa_tensor_t *t = x->t;
+  if (is_empty(x->size)) return FA_OK; /* nothing is read or written */
+  if (need_data && !t->data) return fa_say(why, FA_INVALID, "the pointer of %s is not set", x->name);
   if (!t->data) return FA_OK; /* only the shape was asked about; strides come with the data */
-  if ((uintptr_t)t->data % fa_dtype_size(dtype))
-    return fa_say(why, FA_INVALID, "%s does not begin at a multiple of its element's size, %zu bytes", name,
-                  fa_dtype_size(dtype));
+  if ((uintptr_t)t->data % fa_dtype_size(x->dtype))
+    return fa_say(why, FA_INVALID, "%s does not begin at a multiple of its element's size, %zu bytes",
+                  x->name, fa_dtype_size(x->dtype));
   if (t->stride_batch < 0 || t->stride_head < 0 || t->stride_row < 0)
-    return fa_say(why, FA_INVALID, "%s has a negative stride", name);
-  int64_t reach[3][2] = {{size[0], t->stride_batch}, {size[1], t->stride_head}, {size[2], t->stride_row}};
+    return fa_say(why, FA_INVALID, "%s has a negative stride", x->name);
+  int64_t reach[3][2] = {
+      {x->size[0], t->stride_batch}, {x->size[1], t->stride_head}, {x->size[2], t->stride_row}};
   for (int i = 0; i < 3; i++)
-    if (!fits(reach[i], 2)) return fa_say(why, FA_INVALID, "%s has a stride that is too large", name);
-  if (output && overlaps(t, size[0], size[1], size[2], size[3]))
-    return fa_say(why, FA_INVALID, "%s is written, but its strides make rows overlap", name);
+    if (!fits(reach[i], 2)) return fa_say(why, FA_INVALID, "%s has a stride that is too large", x->name);
+  if (x->output && extent_of(t, x->size).overlaps)
+    return fa_say(why, FA_INVALID, "%s is written, but its strides make rows overlap", x->name);
   return FA_OK;
+}
+
+/* Does a, which has no gaps, hold b's first or last element? */
+static bool holds_an_end(const used_t *a, const used_t *b) {
+  const extent_t of_a = extent_of(a->t, a->size), of_b = extent_of(b->t, b->size);
+  const uintptr_t bytes = (uintptr_t)of_a.span * fa_dtype_size(a->dtype);
+  const uintptr_t first = (uintptr_t)b->t->data - (uintptr_t)a->t->data;
+  const uintptr_t last = first + (uintptr_t)(of_b.span - 1) * fa_dtype_size(b->dtype);
+  return !of_a.gaps && (first < bytes || last < bytes);
+}
+
+/* Do both certainly have an element in common? Tensors with gaps may lie in one another's, as Q, K and V do where each row
+ * has those of all heads; of two such, only the first elements are compared. */
+static bool share(const used_t *a, const used_t *b) {
+  if (is_empty(a->size) || is_empty(b->size) || !a->t->data || !b->t->data) return false;
+  return a->t->data == b->t->data || holds_an_end(a, b) || holds_an_end(b, a);
 }
 
 static fa_status_t check_shape(const fa_problem_t *p, fa_reason_t *why) {
@@ -142,27 +177,23 @@ fa_status_t fa_problem_check(const fa_problem_t *p, fa_pass_t pass, bool need_da
   const int64_t k[4] = {p->batch, p->heads_kv, p->seq_k, p->head_dim};
   const int64_t v[4] = {p->batch, p->heads_kv, p->seq_k, p->head_dim_v};
   const int64_t o[4] = {p->batch, p->heads_q, p->seq_q, p->head_dim_v};
+  const int64_t rows[4] = {p->batch, p->heads_q, p->seq_q, 1};
+  const fa_tensor_t lse = {p->lse, p->heads_q * p->seq_q, p->seq_q, 1};
   bool back = pass == FA_BACKWARD;
-  const struct {
-    const fa_tensor_t *t;
-    const char *name;
-    bool output;
-    const int64_t *size;
-    bool used;
-  } tensors[] = {{&p->q, "q", false, q, true},    {&p->k, "k", false, k, true},
-                 {&p->v, "v", false, v, true},    {&p->o, "o", !back, o, true},
-                 {&p->d_o, "do", false, o, back}, {&p->dq, "dq", true, q, back},
-                 {&p->dk, "dk", true, k, back},   {&p->dv, "dv", true, v, back}};
-  for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-    if (tensors[i].used) {
-      bool wide = tensors[i].size == o; /* O and dO */
-      status = check_tensor(tensors[i].t, tensors[i].name, tensors[i].output, need_data, tensors[i].size,
-                            wide ? p->dtype_out : p->dtype, why);
-      if (status) return status;
-    }
-  if (need_data && !p->lse && p->batch && p->seq_q)
-    return fa_say(why, FA_INVALID, "the pointer of lse is not set");
-  if ((uintptr_t)p->lse % sizeof *p->lse)
-    return fa_say(why, FA_INVALID, "lse does not begin at a multiple of its element's size, 4 bytes");
+  const used_t tensors[] = {{&p->q, "q", false, q, p->dtype},    {&p->k, "k", false, k, p->dtype},
+                            {&p->v, "v", false, v, p->dtype},    {&p->o, "o", !back, o, p->dtype_out},
+                            {&lse, "lse", !back, rows, FA_FP32}, {&p->d_o, "do", false, o, p->dtype_out},
+                            {&p->dq, "dq", true, q, p->dtype},   {&p->dk, "dk", true, k, p->dtype},
+                            {&p->dv, "dv", true, v, p->dtype}};
+  const int count = back ? 9 : 5;
+  for (int i = 0; i < count; i++) {
+    status = check_tensor(&tensors[i], need_data, why);
+    if (status) return status;
+  }
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < count && tensors[i].output; j++)
+      if (i != j && share(&tensors[i], &tensors[j]))
+        return fa_say(why, FA_INVALID, "%s is written, but shares memory with %s", tensors[i].name,
+                      tensors[j].name);
   return FA_OK;
 }

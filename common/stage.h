@@ -76,6 +76,7 @@ const fa_step_t *fa_find_step(const fa_stage_t *stage, const char *name);
 /* The same as fa.h, for a stage of this program. `step` is never NULL here. */
 fa_status_t fa_stage_supports(const fa_stage_t *stage, const fa_step_t *step, const fa_problem_t *p,
                               fa_pass_t pass, fa_device_t device, fa_reason_t *why);
+/* Only of a problem that is supported: with others, sizes may wrap. */
 size_t fa_stage_workspace(const fa_step_t *step, const fa_problem_t *p, fa_pass_t pass, fa_device_t device);
 fa_status_t fa_stage_run(const fa_stage_t *stage, const fa_step_t *step, const fa_problem_t *p,
                          fa_pass_t pass, fa_device_t device, fa_reason_t *why);

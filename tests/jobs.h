@@ -62,6 +62,13 @@ extern const suite_t suite_values, suite_refused, suite_forward, suite_backward,
     suite_special, suite_empty, suite_repeat, suite_decode, suite_interface, suite_addresses, suite_measure,
     suite_orders, suite_only;
 
+/* Queries and keys that a step computes together, hidden pairs too: 0 times NaN is NaN, and so one may spread to all
+ * of them. 1 and 1 where hidden pairs are left out. Each only_NAME.c says it of its stage. */
+typedef struct tile {
+  int64_t queries, keys;
+} tile_t;
+tile_t only_tile(const subject_t *s, int64_t head_dim, fa_pass_t pass);
+
 /* Finds out, in a process of its own, which devices exist and what each step supports. */
 void jobs_probe(void);
 /* The Check suite of one of the above, or NULL if nothing in it applies. */

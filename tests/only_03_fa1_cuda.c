@@ -158,6 +158,20 @@ static void workspaces(const subject_t *s, report_t *r) {
       }
 }
 
+/* --- how far a NaN may spread -------------------------------------------------------------------------------- */
+
+/* `paper`: its blocks. Forward, a warp's rows and the 16 keys of a product; backward, the block of keys that a thread block
+ * has, of which all go into dQ, and a block of queries. `tensorcore` takes the largest that it has, or one that divides it. */
+tile_t only_tile(const subject_t *s, int64_t head_dim, fa_pass_t pass) {
+  const int d = (int)head_dim;
+  int Bc = 0;
+  if (s->step->scalar) return (tile_t){PAPER_QUERIES(d), PAPER_KEYS(d)};
+  if (pass == FA_FORWARD) return (tile_t){FORWARD_ROWS(d), 16};
+  if (sscanf(s->step->name, "keys_%d", &Bc) != 1) Bc = 0;
+  const int warps = backward_warps(d, Bc, SIZE_MAX);
+  return (tile_t){BACKWARD_QUERIES(d, warps), warps * BACKWARD_KEYS(d)};
+}
+
 static const property_t properties[] = {
     {.name = "shared_memory", .pass = FA_BACKWARD, .once = shared_memory, .devices = BIT(FA_EMU)},
     {.name = "shapes", .once = shapes, .step = "paper", .devices = BIT(FA_EMU)},

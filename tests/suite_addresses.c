@@ -184,7 +184,7 @@ static void scores_do_not_fit(const subject_t *s, report_t *r) {
   double scores = 8.0 * 28 * 0x1p40;
   fa_reason_t why = {""};
   fa_status_t status = fa_stage_supports(s->stage, s->step, &p, FA_FORWARD, s->device, &why);
-  size_t need = fa_stage_workspace(s->step, &p, FA_FORWARD, s->device);
+  size_t need = status ? 0 : fa_stage_workspace(s->step, &p, FA_FORWARD, s->device);
   if (!status && (double)need < scores) return; /* it does not store them */
   if (!status) {
     fa_tensors_t t = {.host = p, .dev = p, .machine = s->machine};
@@ -196,7 +196,38 @@ static void scores_do_not_fit(const subject_t *s, report_t *r) {
           s->stage->name, s->step->name, (int)status, why.text);
 }
 
+/* More batch items never need less: a size that wraps would. What is refused has no size. */
+static void sizes_do_not_wrap(const subject_t *s, report_t *r) {
+  static const int64_t sizes[][3] = {/* heads, seq_q, seq_k */
+                                     {1 << 30, 1, 1},         {1 << 30, 0, 1},  {1 << 30, 1, 0},
+                                     {1, 1 << 29, 1},         {1, 1, 1 << 29},  {1 << 20, 17, 17},
+                                     {1 << 16, 1 << 14, 100}, {INT32_MAX, 1, 1}};
+  const instance_t *i = supported_instance(s, FA_FORWARD, SHAPE, r);
+  if (!i) return;
+  for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
+    for (int pass = 0; pass < (s->step->on[s->device]->backward ? FA_PASSES : FA_BACKWARD); pass++) {
+      fa_problem_t p = instance_problem(i);
+      fa_reason_t why;
+      p.kv_len = NULL;
+      p.heads_q = p.heads_kv = sizes[n][0];
+      p.seq_q = sizes[n][1];
+      p.seq_k = sizes[n][2];
+      size_t before = 0;
+      for (p.batch = 1; p.batch <= (int64_t)1 << 60; p.batch *= 2) {
+        const bool supported = !fa_supports(&p, s->step->name, (fa_pass_t)pass, s->device, &why);
+        const size_t bytes = fa_workspace_size(&p, s->step->name, (fa_pass_t)pass, s->device);
+        if (supported ? bytes < before : bytes > 0)
+          return wrong(
+              r, "%s, step %s: %lld x %lld heads, %lld queries, %lld keys, %s: a workspace of %zu bytes",
+              s->stage->name, s->step->name, (long long)p.batch, (long long)p.heads_q, (long long)p.seq_q,
+              (long long)p.seq_k, fa_pass_name((fa_pass_t)pass), bytes);
+        if (supported) before = bytes;
+      }
+    }
+}
+
 static const property_t properties[] = {
+    {.name = "workspace_sizes", .once = sizes_do_not_wrap},
     {.name = "bl35_scores", .once = scores_do_not_fit},
     {.name = "bl34_strides", .once = far_apart_forward, .devices = BIT(FA_CPU)},
     {.name = "bl34_strides_backward",

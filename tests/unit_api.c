@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stage that only counts calls. Its step `big` wants 1000 bytes; `half` has no backward pass and takes
+/* A stage that only counts calls. Its step `big` wants 1000 bytes, for 100 heads at most; `half` has no backward pass and takes
  * seq_q <= 10 only. */
 static int forwards, backwards;
 
@@ -31,6 +31,8 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   (void)pass, (void)device;
   if (!strcmp(step->name, "half") && p->seq_q > 10)
     return fa_say(why, FA_REFUSED, "half takes 10 rows at most");
+  if (!strcmp(step->name, "big") && p->heads_q > 100)
+    return fa_say(why, FA_REFUSED, "big takes 100 heads at most");
   return FA_OK;
 }
 
@@ -157,6 +159,16 @@ START_TEST(c_interface) {
   ck_assert_ptr_nonnull(strstr(why.text, "no step named nothing"));
   ck_assert_uint_eq(fa_workspace_size(&t.dev, "big", FA_BACKWARD, FA_CPU), 2000);
   ck_assert_uint_eq(fa_workspace_size(&t.dev, NULL, FA_FORWARD, FA_CPU), 0);
+  fa_problem_t p = {
+      .batch = 1, .heads_q = 100, .heads_kv = 100, .seq_q = 3, .seq_k = 4, .head_dim = 4, .head_dim_v = 4};
+  ck_assert_uint_eq(fa_workspace_size(&p, "big", FA_FORWARD, FA_CPU), 1000);
+  p.heads_q = p.heads_kv = 1 << 30; /* refused by the stage */
+  ck_assert_uint_eq(fa_workspace_size(&p, "big", FA_FORWARD, FA_CPU), 0);
+  ck_assert_uint_eq(fa_workspace_size(&t.dev, "big", FA_FORWARD, FA_EMU), 0); /* no such code */
+  ck_assert_uint_eq(fa_workspace_size(&t.dev, "nothing", FA_FORWARD, FA_CPU), 0);
+  p.heads_kv = 3; /* invalid */
+  ck_assert_uint_eq(fa_workspace_size(&p, "big", FA_FORWARD, FA_CPU), 0);
+  ck_assert_uint_eq(fa_workspace_size(NULL, "big", FA_FORWARD, FA_CPU), 0);
   ck_assert_int_eq(fa_forward(&t.dev, NULL, FA_CPU, NULL), FA_OK);
   ck_assert_int_eq(fa_backward(&t.dev, NULL, FA_CPU, &why), FA_OK);
   ck_assert_int_eq(fa_forward(&t.dev, "big", FA_CPU, &why), FA_REFUSED);

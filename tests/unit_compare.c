@@ -120,6 +120,48 @@ START_TEST(just_inside_and_just_outside) {
 }
 END_TEST
 
+/* LSE 1000 may be off by 1.2e-3, LSE 0 by 2e-4: the worst element is the one that uses up more of what it may. Errors
+ * are multiples of 2^-14, the distance of neighbouring fp32 numbers at 1000. */
+START_TEST(worst_lse_is_relative_to_its_limit) {
+  fa_problem_t p = {.batch = 1,
+                    .heads_q = 1,
+                    .heads_kv = 1,
+                    .seq_q = 2,
+                    .seq_k = 1,
+                    .head_dim = 1,
+                    .head_dim_v = 1,
+                    .scale = 1};
+  fa_tensors_t t;
+  fa_expected_t e;
+  host_tensors(&t, &p, false, FA_BHND);
+  store_at(&t.host, FA_Q, 0, 0, 0, 0, 1000);
+  store_at(&t.host, FA_Q, 0, 0, 1, 0, 0);
+  store_at(&t.host, FA_K, 0, 0, 0, 0, 1);
+  expect_values(&e, &t.host, false);
+  write_right_result(&t, &e);
+  ck_assert_double_eq(e.lse[0], 1000);
+  ck_assert_double_eq(e.lse[1], 0);
+  static const struct {
+    int steps[2], worst;
+    bool ok;
+  } errors[] = {{{4, 2}, 1, true},   /* 2.4e-4 of 1.2e-3 is 20%, 1.2e-4 of 2e-4 is 61% */
+                {{12, 1}, 0, true},  /* 61% and 31% */
+                {{14, 4}, 1, false}, /* 71% and 122%: the error that fails is not the largest */
+                {{24, 2}, 0, false}};
+  for (size_t n = 0; n < sizeof errors / sizeof *errors; n++) {
+    const int worst = errors[n].worst;
+    for (int i = 0; i < 2; i++) t.host.lse[i] = (float)(e.lse[i] + errors[n].steps[i] * 0x1p-14);
+    const fa_verdict_t v = compare(&t, &e).tensor[1];
+    ck_assert_int_eq(v.ok, errors[n].ok);
+    ck_assert_int_eq(v.worst[2], worst);
+    ck_assert_double_eq(v.error, errors[n].steps[worst] * 0x1p-14);
+    ck_assert_double_eq_tol(v.limit, worst ? 2e-4 : 1.2e-3, 1e-12);
+  }
+  fa_expected_free(&e);
+  fa_tensors_free(&t);
+}
+END_TEST
+
 /* NaN, infinities, and the sentinel of a missing write, in the first, a middle and the last element. */
 START_TEST(wrong_classes_fail) {
   static const double bad[] = {NAN, INFINITY, -INFINITY, FA_SENTINEL};
@@ -278,6 +320,7 @@ Suite *unit_compare(void) {
   const TTest *const tests[] = {right_results_pass,
                                 the_limit_is_the_rule,
                                 just_inside_and_just_outside,
+                                worst_lse_is_relative_to_its_limit,
                                 wrong_classes_fail,
                                 rows_without_keys,
                                 missing_nan_fails,

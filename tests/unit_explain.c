@@ -125,6 +125,16 @@ START_TEST(not_rescaled) {
 }
 END_TEST
 
+static double largest_logit(const fa_problem_t *p) {
+  double m = -INFINITY;
+  for (int64_t j = 0; j < NK; j++) {
+    double s = 0;
+    for (int64_t c = 0; c < D; c++) s += load_at(p, FA_Q, 1, 2, ROW, c) * load_at(p, FA_K, 1, 1, j, c);
+    m = fmax(m, p->scale * s);
+  }
+  return m;
+}
+
 START_TEST(never_written_and_never_divided) {
   fa_tensors_t t;
   fa_expected_t e;
@@ -133,8 +143,11 @@ START_TEST(never_written_and_never_divided) {
   for (int c = 0; c < DV; c++) o[c] = FA_SENTINEL;
   explained(&t, &e, o, "never written");
   attention_row(&t.host, 1, 2, 1, ROW, NK, 0, o, &lse);
-  for (int c = 0; c < DV; c++) o[c] *= exp(lse);
+  double l = exp(lse - largest_logit(&t.host)); /* sum_j exp(s_j - m) */
+  for (int c = 0; c < DV; c++) o[c] *= l;
   explained(&t, &e, o, "never divided");
+  for (int c = 0; c < DV; c++) o[c] *= exp(lse) / l; /* nobody divides by exp(LSE): another mistake */
+  explained(&t, &e, o, "the denominator l is wrong");
   attention_row(&t.host, 1, 2, 1, ROW, NK, 0, o, &lse);
   for (int c = 0; c < DV; c++) o[c] *= 0.4321;
   explained(&t, &e, o, "denominator");
@@ -145,6 +158,38 @@ START_TEST(never_written_and_never_divided) {
   explained(&t, &e, o, "the row is 0");
   fa_expected_free(&e);
   fa_tensors_free(&t);
+}
+END_TEST
+
+/* Row 70 sees 91 of 100 keys; item 1 has 95 of them if kv_len says so, and the row then 86. */
+static void leaks(bool causal, int32_t kv_len, int array, int64_t key, double x, const char *part) {
+  const int32_t kv[2] = {NK, kv_len};
+  fa_tensors_t t;
+  fa_expected_t e;
+  double o[DV], lse;
+  right_result(&t, &e, causal, USUAL_SCALE);
+  fa_expected_free(&e);
+  if (kv_len) t.host.kv_len = kv;
+  store_at(&t.host, array, 1, 1, key, 3, x);
+  expect_values(&e, &t.host, false);
+  write_right_result(&t, &e);
+  int64_t keys = kv_len ? kv_len : NK;
+  attention_row(&t.host, 1, 2, 1, ROW, causal ? keys - 9 : keys, 0, o, &lse);
+  o[3] = NAN;
+  explained(&t, &e, o, part);
+  fa_expected_free(&e);
+  t.host.kv_len = NULL;
+  fa_tensors_free(&t);
+}
+
+START_TEST(nan_from_a_hidden_key) {
+  leaks(true, 0, FA_V, 91, NAN, "key 91, which the mask hides");
+  leaks(true, 0, FA_K, 99, INFINITY, "key 99, which the mask hides");
+  leaks(false, 95, FA_K, 95, NAN, "key 95, which lies beyond kv_len");
+  leaks(true, 95, FA_V, 99, -INFINITY, "key 99, which lies beyond kv_len");
+  leaks(true, 95, FA_V, 86, NAN, "key 86, which the mask hides");
+  leaks(true, 0, FA_V, 90, INFINITY, "input that the row sees");
+  leaks(true, 0, FA_V, 91, 1, "NaN from finite input");
 }
 END_TEST
 
@@ -219,6 +264,7 @@ Suite *unit_explain(void) {
                                 neighbouring_row,
                                 not_rescaled,
                                 never_written_and_never_divided,
+                                nan_from_a_hidden_key,
                                 nan_in_an_empty_row,
                                 base_two_log,
                                 unknown_faults_stay_unnamed,

@@ -97,6 +97,64 @@ START_TEST(bytes_of_tiled_attention) {
 }
 END_TEST
 
+/* FA1's order, from the formula in 03_fa1_cuda/README.md and Algorithm 4. as_printed comes second: O, l, m (backward: dQ)
+ * make one round trip more, and backward O is read with dO, and LSE, instead of LSE and D. */
+static void keys_outer(const fa_problem_t *p, int64_t block_k, const double forward[2],
+                       const double backward[2]) {
+  for (int as_printed = 0; as_printed < 2; as_printed++) {
+    ck_assert_double_eq(fa_formula_bytes_keys_outer(p, FA_FORWARD, block_k, as_printed), forward[as_printed]);
+    ck_assert_double_eq(fa_formula_bytes_keys_outer(p, FA_BACKWARD, block_k, as_printed),
+                        backward[as_printed]);
+  }
+}
+
+/* N = 100, d = 32, e = 2. A row of Q, K, V, O, dO or dQ is 64 bytes; of O, l, m in fp32 4 * 32 + 8 = 136, to and fro 272;
+ * of dQ in fp32 128, to and fro 256. A row of {LSE, D} is 8 bytes, so that a step backward reads 64 + 64 + 8 = 136 a row,
+ * as printed 3 * 64 + 4 = 196; the kernel before reads O, dO and LSE and writes {LSE, D}: 2 * 64 + 4 + 8 = 140. */
+START_TEST(bytes_of_keys_outer) {
+  fa_problem_t p = problem(1, 1, 100, 32);
+  /* Full, B_c = 64, two blocks of keys:
+   *   forward    K, V 2 * 100 * 64 = 12800; Q 2 * 100 * 64 = 12800; O, l, m 1 * 100 * 272 = 27200 (printed: 2 of them);
+   *              result 100 * (64 + 4) = 6800
+   *   backward   before 100 * 140 = 14000 (printed: nothing); steps 200 * 136 = 27200 (200 * 196 = 39200);
+   *              dQ 100 * 256 = 25600 (2 of them) and 6400; K, V, dK, dV 4 * 6400 = 25600 */
+  keys_outer(&p, 64, (double[2]){12800 + 12800 + 27200 + 6800, 12800 + 12800 + 54400 + 6800},
+             (double[2]){14000 + 27200 + 25600 + 6400 + 25600, 39200 + 51200 + 6400 + 25600});
+  /* One block: no round trip at all, but as printed. */
+  keys_outer(&p, 100, (double[2]){12800 + 6400 + 6800, 12800 + 6400 + 27200 + 6800},
+             (double[2]){14000 + 13600 + 6400 + 25600, 19600 + 25600 + 6400 + 25600});
+  /* Causal: all 100 queries see keys of block 0, the last 36 of block 1. 136 visits, 36 of them not the first. */
+  p.causal = true;
+  keys_outer(&p, 64, (double[2]){12800 + 136 * 64 + 36 * 272 + 6800, 12800 + 136 * 64 + 136 * 272 + 6800},
+             (double[2]){14000 + 136 * 136 + 36 * 256 + 6400 + 25600, 136 * 196 + 136 * 256 + 6400 + 25600});
+  /* 130 rows of K and V, of which the first item has none and the second 70: query 30 is the first to see one, query 94
+   * the first to see block 1. 70 + 6 visits. Results are written for all rows, dK and dV beyond kv_len too. */
+  static const int32_t kv_len[2] = {0, 70};
+  p.batch = 2, p.seq_k = 130, p.kv_len = kv_len;
+  keys_outer(&p, 64,
+             (double[2]){6800 + 2 * 70 * 64 + 76 * 64 + 6 * 272 + 6800,
+                         6800 + 2 * 70 * 64 + 76 * 64 + 76 * 272 + 6800},
+             (double[2]){14000 + 6400 + 2 * 130 * 64 /* the item without keys; then the other */
+                             + 14000 + 76 * 136 + 6 * 256 + 6400 + 2 * (70 + 130) * 64,
+                         6400 + 2 * 130 * 64 + 76 * 196 + 76 * 256 + 6400 + 2 * (70 + 130) * 64});
+}
+END_TEST
+
+/* Heads 4 on 2, d = 32 (64 bytes), d_v = 16 (V 32 bytes; O and dO, in fp32, 64): three blocks of B_c = 8 for 20 keys, 10
+ * queries. Forward reads K and V for each query head, backward for each kv head. */
+START_TEST(bytes_of_keys_outer_in_groups) {
+  fa_problem_t p = problem(1, 4, 10, 32);
+  p.heads_kv = 2, p.seq_k = 20, p.head_dim_v = 16, p.dtype_out = FA_FP32;
+  /* forward, a head: K, V 20 * 96 = 1920; Q 3 * 10 * 64 = 1920; O, l, m 2 (3) * 10 * 2 * (4 * 16 + 8) = 1440 each;
+   * result 10 * (64 + 4) = 680.
+   * backward, a query head: before 10 * (2 * 64 + 12) = 1400; steps 30 * (64 + 64 + 8) = 4080, or 30 * (3 * 64 + 4) =
+   * 5880; dQ 2 (3) * 10 * 256 = 2560 each, and 640; a kv head: K, V, dK, dV 2 * 1920 = 3840 */
+  keys_outer(
+      &p, 8, (double[2]){4 * (1920 + 1920 + 2 * 1440 + 680.0), 4 * (1920 + 1920 + 3 * 1440 + 680.0)},
+      (double[2]){4 * (1400 + 4080 + 2 * 2560 + 640.0) + 2 * 3840, 4 * (5880 + 3 * 2560 + 640.0) + 2 * 3840});
+}
+END_TEST
+
 /* Sizes whose FLOP pass 2^63. */
 START_TEST(no_overflow) {
   fa_problem_t p = problem(64, 128, 1 << 20, 128);
@@ -106,8 +164,14 @@ START_TEST(no_overflow) {
 END_TEST
 
 Suite *unit_formulas(void) {
-  const TTest *const tests[] = {
-      flop_of_charts, flop_exactly, flop_pair_by_pair, bytes_of_standard_attention, bytes_of_tiled_attention,
-      no_overflow,    NULL};
+  const TTest *const tests[] = {flop_of_charts,
+                                flop_exactly,
+                                flop_pair_by_pair,
+                                bytes_of_standard_attention,
+                                bytes_of_tiled_attention,
+                                bytes_of_keys_outer,
+                                bytes_of_keys_outer_in_groups,
+                                no_overflow,
+                                NULL};
   return suite_of("formulas", tests);
 }

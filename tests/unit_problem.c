@@ -5,7 +5,9 @@
 #include <string.h>
 
 static float some_lse[1024];
-static float some_data[4096];
+/* Tensors and their gradients, with room behind each; and how many elements Q and K have. */
+enum { ROOM = 512, Q = 2 * 4 * 5 * 8, K = 2 * 2 * 7 * 8 };
+static float some_q[2][ROOM], some_k[2][ROOM], some_v[2][ROOM], some_o[2][ROOM];
 
 /* A small problem with every pointer set. */
 static fa_problem_t good(void) {
@@ -18,10 +20,14 @@ static fa_problem_t good(void) {
                     .head_dim_v = 6,
                     .scale = 0.5f,
                     .lse = some_lse};
-  p.q = p.dq = (fa_tensor_t){some_data, 4 * 5 * 8, 5 * 8, 8};
-  p.k = p.dk = (fa_tensor_t){some_data, 2 * 7 * 8, 7 * 8, 8};
-  p.v = p.dv = (fa_tensor_t){some_data, 2 * 7 * 6, 7 * 6, 6};
-  p.o = p.d_o = (fa_tensor_t){some_data, 4 * 5 * 6, 5 * 6, 6};
+  p.q = p.dq = (fa_tensor_t){some_q[0], 4 * 5 * 8, 5 * 8, 8};
+  p.k = p.dk = (fa_tensor_t){some_k[0], 2 * 7 * 8, 7 * 8, 8};
+  p.v = p.dv = (fa_tensor_t){some_v[0], 2 * 7 * 6, 7 * 6, 6};
+  p.o = p.d_o = (fa_tensor_t){some_o[0], 4 * 5 * 6, 5 * 6, 6};
+  p.dq.data = some_q[1];
+  p.dk.data = some_k[1];
+  p.dv.data = some_v[1];
+  p.d_o.data = some_o[1];
   return p;
 }
 
@@ -152,6 +158,60 @@ START_TEST(bad_strides) {
 }
 END_TEST
 
+/* One buffer [batch][rows][3][heads][dim] for dQ, dK and dV, as where one product makes Q, K and V; and how it may not be. */
+static fa_problem_t in_one_buffer(void) {
+  enum { ROWS = 5, HEADS = 4, DIM = 8, ROW = 3 * HEADS * DIM };
+  static float buffer[2 * ROWS * ROW], all_lse[2 * HEADS * ROWS];
+  fa_problem_t p = good();
+  p.heads_kv = HEADS;
+  p.seq_k = ROWS;
+  p.head_dim_v = DIM;
+  p.lse = all_lse;
+  fa_tensor_t *parts[3] = {&p.dq, &p.dk, &p.dv};
+  for (int n = 0; n < 3; n++) *parts[n] = (fa_tensor_t){buffer + n * HEADS * DIM, ROWS * ROW, DIM, ROW};
+  static float k[2 * HEADS * ROWS * DIM], v[2 * HEADS * ROWS * DIM], o[2][2 * HEADS * ROWS * DIM];
+  p.k = p.v = p.o = p.d_o = (fa_tensor_t){k, HEADS * ROWS * DIM, ROWS * DIM, DIM};
+  p.v.data = v;
+  p.o.data = o[0];
+  p.d_o.data = o[1];
+  return p;
+}
+
+START_TEST(shared_memory_of_tensors) {
+  BAD(p.o.data = p.q.data, "o is written, but shares memory with q");
+  BAD(p.o.data = p.k.data, "o is written, but shares memory with k");
+  BAD(p.o.data = p.v.data, "with v");
+  BAD(p.lse = some_q[0] + Q - 1, "lse is written, but shares memory with q");
+  BAD(p.lse = some_o[0], "o is written, but shares memory with lse");
+  BAD(p.q.data = p.k.data = p.v.data, NULL);                /* inputs may share all they like */
+  BAD(p.d_o.data = p.dq.data = p.dk.data = p.o.data, NULL); /* forward has none of these */
+  BAD_BACK(p.d_o.data = p.o.data, NULL);
+  BAD_BACK(p.dk.data = p.dv.data, "dk is written, but shares memory with dv");
+  BAD_BACK(p.dq.data = p.q.data, "dq is written, but shares memory with q");
+  BAD_BACK(p.dv.data = p.d_o.data, "dv is written, but shares memory with do");
+  BAD_BACK(p.dk.data = p.lse, "dk is written, but shares memory with lse");
+  /* one element in common, at either end; and none */
+  BAD_BACK((p.dq.data = some_k[1] + K / 2 - 1, p.seq_q = 1, p.batch = 1),
+           "dq is written, but shares memory with dk");
+  BAD_BACK(p.dk.data = some_k[0] + K - 1, "dk is written, but shares memory with k");
+  BAD_BACK(p.dk.data = some_k[0] + K, NULL);
+  /* a broadcast row of 6, with and without one of dQ's elements; dQ has gaps of one row after each */
+  BAD_BACK((p.d_o = (fa_tensor_t){some_q[1] + Q - 1, 0, 0, 0}), "dq is written, but shares memory with do");
+  BAD_BACK((p.d_o = (fa_tensor_t){some_q[1] + 8, 0, 0, 0}, p.batch = 1, p.heads_q = p.heads_kv = 2,
+            p.dq.stride_row = 16, p.dq.stride_head = 80),
+           NULL);
+  /* nothing is shared with what has no elements */
+  BAD_BACK((p.seq_k = 0, p.dk.data = p.dv.data = p.dq.data), NULL);
+  fa_problem_t p = in_one_buffer();
+  expect(&p, FA_BACKWARD, NULL);
+  p.q = p.dq; /* Q, K and V in one buffer as well, and not in the same */
+  expect(&p, FA_BACKWARD, "dq is written, but shares memory with q");
+  p = in_one_buffer();
+  p.dv.data = p.dk.data;
+  expect(&p, FA_BACKWARD, "dk is written, but shares memory with dv");
+}
+END_TEST
+
 /* --- helpers of fa.h ---------------------------------------------------------------------------------- */
 
 /* The picture beside `causal`, and the general rule from both sides. */
@@ -219,16 +279,9 @@ START_TEST(names) {
 END_TEST
 
 Suite *unit_problem(void) {
-  const TTest *const tests[] = {good_ones,
-                                bad_sizes,
-                                bad_types_and_numbers,
-                                missing_pointers,
-                                bad_strides,
-                                visible_keys,
-                                valid_keys,
-                                kv_heads,
-                                large_offsets,
-                                names,
-                                NULL};
+  const TTest *const tests[] = {good_ones,        bad_sizes,   bad_types_and_numbers,
+                                missing_pointers, bad_strides, shared_memory_of_tensors,
+                                visible_keys,     valid_keys,  kv_heads,
+                                large_offsets,    names,       NULL};
   return suite_of("the problem", tests);
 }
