@@ -41,7 +41,8 @@ fa_status_t fa_stage_run(const fa_stage_t *stage, const fa_step_t *step, const f
   if (status) return status;
   status = fa_problem_check(p, pass, true, why);
   if (status) return status;
-  if (p->batch == 0 || (p->seq_q == 0 && pass == FA_FORWARD)) return FA_OK; /* no output element exists */
+  if (p->batch == 0 || (p->seq_q == 0 && (pass == FA_FORWARD || p->seq_k == 0)))
+    return FA_OK; /* no output element exists */
   size_t need = fa_stage_workspace(step, p, pass, device);
   if (need && (!p->workspace || p->workspace_size < need))
     return fa_say(why, FA_REFUSED, "%s, step %s needs a workspace of %zu bytes; %zu were given", stage->name,
@@ -56,10 +57,18 @@ fa_status_t fa_stage_run(const fa_stage_t *stage, const fa_step_t *step, const f
 const fa_step_t *fa_main_step(const fa_stage_t *stage, const fa_problem_t *p, fa_pass_t pass,
                               fa_device_t device, fa_reason_t *why) {
   const fa_step_t *found = NULL;
-  fa_reason_t last = {""};
-  for (const fa_step_t *s = stage->steps; s->name; s++)
-    if (s->main && fa_stage_supports(stage, s, p, pass, device, &last) == FA_OK) found = s;
-  if (!found) fa_say(why, FA_REFUSED, "%s", last.text);
+  fa_reason_t reason = {""}, nearest = {""}; /* what a step says that has code for this device comes first */
+  bool near = false;
+  for (const fa_step_t *s = stage->steps; s->name; s++) {
+    if (!s->main) continue;
+    if (fa_stage_supports(stage, s, p, pass, device, &reason) == FA_OK) {
+      found = s;
+    } else if (s->on[device] || !near) {
+      nearest = reason;
+      near = s->on[device] != NULL;
+    }
+  }
+  if (!found) fa_say(why, FA_REFUSED, "%s", nearest.text);
   return found;
 }
 

@@ -190,6 +190,8 @@ fa_status_t fa_problem_check(const fa_problem_t *p, fa_pass_t pass, bool need_da
     status = check_tensor(&tensors[i], need_data, why);
     if (status) return status;
   }
+  if ((uintptr_t)p->kv_len % sizeof *p->kv_len)
+    return fa_say(why, FA_INVALID, "kv_len begins at no multiple of %zu bytes", sizeof *p->kv_len);
   for (int i = 0; i < count; i++)
     for (int j = 0; j < count && tensors[i].output; j++)
       if (i != j && share(&tensors[i], &tensors[j]))

@@ -31,6 +31,8 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   (void)pass, (void)device;
   if (!strcmp(step->name, "half") && p->seq_q > 10)
     return fa_say(why, FA_REFUSED, "half takes 10 rows at most");
+  if (!strcmp(step->name, "plain") && p->heads_q > 1000)
+    return fa_say(why, FA_REFUSED, "plain takes 1000 heads at most");
   if (!strcmp(step->name, "big") && p->heads_q > 100)
     return fa_say(why, FA_REFUSED, "big takes 100 heads at most");
   return FA_OK;
@@ -39,6 +41,7 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
 static const fa_step_t steps[] = {{.name = "plain", .main = true, .on = {[FA_CPU] = &plain_kernels}},
                                   {.name = "big", .on = {[FA_CPU] = &big_kernels}},
                                   {.name = "half", .main = true, .on = {[FA_CPU] = &half_kernels}},
+                                  {.name = "far", .main = true, .on = {[FA_GPU] = &plain_kernels}},
                                   {.name = NULL}};
 const fa_stage_t fake_stage = {"00_fake", "counts calls", steps, supports};
 
@@ -133,6 +136,10 @@ START_TEST(empty_problems_launch_nothing) {
   ck_assert_int_eq(forwards, 0);
   ck_assert_int_eq(fa_stage_run(&fake_stage, step("plain"), &t.dev, FA_BACKWARD, FA_CPU, &why), FA_OK);
   ck_assert_int_eq(backwards, 1);
+  fa_problem_t nothing = t.dev;
+  nothing.seq_k = 0;
+  ck_assert_int_eq(fa_stage_run(&fake_stage, step("plain"), &nothing, FA_BACKWARD, FA_CPU, &why), FA_OK);
+  ck_assert_int_eq(backwards, 1);
   fa_tensors_free(&t);
 }
 END_TEST
@@ -145,6 +152,9 @@ START_TEST(main_step_is_the_last_that_supports) {
   ck_assert_str_eq(fa_main_step(&fake_stage, &p, FA_BACKWARD, FA_CPU, &why)->name, "plain");
   p.seq_q = 11;
   ck_assert_str_eq(fa_main_step(&fake_stage, &p, FA_FORWARD, FA_CPU, &why)->name, "plain");
+  p.heads_q = p.heads_kv = 2000; /* the reason is one of a step that this device has */
+  ck_assert_ptr_null(fa_main_step(&fake_stage, &p, FA_FORWARD, FA_CPU, &why));
+  ck_assert_str_eq(why.text, "half takes 10 rows at most");
   ck_assert_ptr_null(fa_main_step(&fake_stage, &p, FA_FORWARD, FA_EMU, &why));
   ck_assert_uint_gt(strlen(why.text), 10);
 }

@@ -100,6 +100,8 @@ START_TEST(bad_types_and_numbers) {
   BAD(p.scale = NAN, "scale");
   BAD(p.scale = -INFINITY, "scale");
   BAD(p.splits = -1, "splits is -1");
+  BAD(p.kv_len = (const int32_t *)(const void *)((const char *)some_lse + 2),
+      "kv_len begins at no multiple of 4");
   BAD(p.descale_q.data = some_lse, "descale");
   BAD(p.descale_k.data = some_lse, "descale");
   BAD((p.dtype = FA_FP16, p.descale_v.data = some_lse), "descale");
