@@ -33,6 +33,8 @@ typedef struct fa_machine {
 const fa_machine_t *fa_machine(fa_device_t kind);
 
 extern const fa_machine_t fa_machine_cpu;
+/* So few bytes are allocated without asking first what is free, which reads several files of the system. */
+enum { FA_NOT_WORTH_ASKING = 1 << 20 };
 /* What the control groups named in the file `groups` (/proc/self/cgroup) still allow, of those mounted below `mounts`; SIZE_MAX
  * if there is no limit. */
 size_t fa_cgroup_free(const char *mounts, const char *groups);

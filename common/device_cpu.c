@@ -59,11 +59,10 @@ static size_t cpu_memory_free(void) {
 
 static fa_status_t cpu_alloc(void **p, size_t bytes, fa_reason_t *why) {
   *p = NULL;
-  size_t available = cpu_memory_free();
-  if (bytes > available || posix_memalign(p, 256, bytes ? bytes : 1))
-    return fa_say(why, FA_REFUSED, "%.3f GB of memory are wanted (%zu bytes), %.3f GB are available",
-                  (double)bytes / 1e9, bytes, (double)available / 1e9);
-  return FA_OK;
+  const bool fits = bytes <= FA_NOT_WORTH_ASKING || bytes <= cpu_memory_free();
+  if (fits && posix_memalign(p, 256, bytes ? bytes : 1) == 0) return FA_OK;
+  return fa_say(why, FA_REFUSED, "%.3f GB of memory are wanted (%zu bytes), %.3f GB are available",
+                (double)bytes / 1e9, bytes, (double)cpu_memory_free() / 1e9);
 }
 
 static fa_status_t cpu_copy(void *to, const void *from, size_t bytes, fa_reason_t *why) {

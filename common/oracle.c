@@ -196,10 +196,10 @@ double fa_expected_bytes(const fa_problem_t *p, bool backward) {
 fa_status_t fa_expected_new(fa_expected_t *e, const fa_problem_t *p, bool backward, fa_reason_t *why) {
   memset(e, 0, sizeof *e);
   /* malloc may promise more than there is. */
-  const double wanted = fa_expected_bytes(p, backward), available = (double)fa_machine_cpu.memory_free();
-  if (wanted > available)
+  const double wanted = fa_expected_bytes(p, backward);
+  if (wanted > FA_NOT_WORTH_ASKING && wanted > (double)fa_machine_cpu.memory_free())
     return fa_say(why, FA_REFUSED, "%.0f bytes of memory are wanted for the oracle, %.0f are available",
-                  wanted, available);
+                  wanted, (double)fa_machine_cpu.memory_free());
   e->backward = backward;
   e->sampled = is_sampled(p);
   e->rows = sample(p->seq_q, e->sampled ? FA_SAMPLE_ROWS : p->seq_q, &e->row_count);

@@ -197,7 +197,8 @@ static bool emulated_in_time(const property_t *property, const subject_t *s, con
   if (!s->step->main) most /= 4;
   if (s->step->scalar && !env_set("FA_SLOW")) most /= 2;
   if (property->wants) most /= 2;
-  if (i->row->devices & BIT(FA_EMU)) most *= 2; /* made for it, and as small as what it shows can be */
+  if (i->row->devices & BIT(FA_EMU) && !i->row->use && !i->row->expect)
+    most *= 2; /* made for it, run by few properties, and as small as what it shows can be */
   return work <= most;
 }
 

@@ -14,7 +14,7 @@ static size_t emu_memory_free(void) {
 }
 
 static fa_status_t emu_allocate(void **p, size_t bytes, fa_reason_t *why) {
-  const bool fits = bytes <= emu_memory_free();
+  const bool fits = bytes <= FA_NOT_WORTH_ASKING || bytes <= emu_memory_free();
   *p = fits ? emu_alloc(bytes) : NULL;
   if (fits && !*p)
     return fa_say(why, FA_REFUSED,
