@@ -8,7 +8,7 @@
 #include "ptx/convert.h"
 #include "ptx/count.h"
 #include "ptx/warp.h"
-#include "shape.cuh"
+#include "ptx/shape.h"
 
 namespace FA_KERNEL_NAMESPACE {
 

@@ -2,7 +2,8 @@
 #ifndef FA1_PAPER_H
 #define FA1_PAPER_H
 
-#include "fa1.h"
+#include "config.h"
+#include "stage.h"
 #include "ptx/launch.h"
 
 namespace FA_KERNEL_NAMESPACE {

@@ -137,7 +137,7 @@ template <class T, int D> static fa_status_t launch(const fa_problem_t *p, fa_re
 }
 
 fa_status_t paper_backward(const fa_problem_t *p, fa_reason_t *why) {
-  LAUNCH_TYPED(launch, p, why);
+  LAUNCH_TYPED(FA1_HEAD_DIMS, launch, p, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

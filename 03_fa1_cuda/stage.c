@@ -1,5 +1,6 @@
 /* stage.c - the table of 03_fa1_cuda: FlashAttention on a GPU, in the order of its first paper. */
-#include "fa1.h"
+#include "config.h"
+#include "device_limits.h"
 #include "formulas.h"
 
 #include <math.h>
@@ -9,14 +10,6 @@ FA_KERNELS(fa1_tensorcore)
 FA_KERNELS(fa1_keys_64)
 FA_KERNELS(fa1_keys_128)
 FA_KERNELS(fa1_keys_256)
-
-/* What the device has; NULL where this build has no code for it. */
-static fa1_limits_t *limits_of(fa_device_t device) {
-#if FA_HAVE_GPU
-  if (device == FA_GPU) return fa1_limits_gpu;
-#endif
-  return device == FA_EMU ? fa1_limits_emu : NULL;
-}
 
 /* B_c of steps that fix it: the number in their name; 0 for the others. */
 static int keys_of(const fa_step_t *step) {
@@ -60,24 +53,24 @@ static fa_status_t supports(const fa_step_t *step, const fa_problem_t *p, fa_pas
   if (blocks_wanted(step, p, pass) > INT32_MAX)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s would need more than 2^31 - 1 blocks in one launch",
                   step->name);
-  int sm;
-  size_t shared;
-  fa1_limits_t *limits = limits_of(device);
-  fa_status_t status = limits ? limits(&sm, &shared, why) : FA_OK;
+  fa_limits_t has;
+  fa_ask_limits_t *limits = fa_limits_of(device);
+  fa_status_t status = limits ? limits(&has, why) : FA_OK;
   if (status) return status;
-  const size_t wanted = limits ? shared_wanted(step, (int)d, pass, shared) : 0;
-  if (limits && wanted > shared)
+  const size_t wanted = limits ? shared_wanted(step, (int)d, pass, has.shared_bytes) : 0;
+  if (limits && wanted > has.shared_bytes)
     return fa_say(why, FA_REFUSED,
                   "03_fa1_cuda, step %s needs %zu bytes of shared memory at head dim %lld, %s; sm_%d has %zu",
-                  step->name, wanted, (long long)d, pass == FA_FORWARD ? "forward" : "backward", sm, shared);
+                  step->name, wanted, (long long)d, pass == FA_FORWARD ? "forward" : "backward", has.sm,
+                  has.shared_bytes);
   if (p->dtype != FA_FP16 && p->dtype != FA_BF16)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s computes in fp16 and bf16, not in %s", step->name,
                   fa_dtype_name(p->dtype));
   if (p->dtype_out != p->dtype)
     return fa_say(why, FA_REFUSED, "03_fa1_cuda, step %s writes O in the type of Q, not in %s", step->name,
                   fa_dtype_name(p->dtype_out));
-  if (limits && p->dtype == FA_BF16 && sm < 80)
-    return fa_say(why, FA_REFUSED, "03_fa1_cuda needs sm_80 or later for bf16; this is sm_%d", sm);
+  if (limits && p->dtype == FA_BF16 && has.sm < 80)
+    return fa_say(why, FA_REFUSED, "03_fa1_cuda needs sm_80 or later for bf16; this is sm_%d", has.sm);
   return FA_OK;
 }
 
@@ -89,15 +82,15 @@ static double paper_bytes(const fa_problem_t *p, fa_pass_t pass, fa_device_t dev
 }
 
 static double tensorcore_bytes(const fa_problem_t *p, fa_pass_t pass, fa_device_t device, int Bc) {
-  int sm, d = (int)p->head_dim;
-  size_t shared = 0;
+  const int d = (int)p->head_dim;
+  fa_limits_t has = {0, 0, 0};
   fa_reason_t why;
-  fa1_limits_t *limits = limits_of(device);
-  if (limits && limits(&sm, &shared, &why)) return NAN;
+  fa_ask_limits_t *limits = fa_limits_of(device);
+  if (limits && limits(&has, &why)) return NAN;
   if (pass == FA_FORWARD)
-    Bc = Bc ? Bc : forward_keys(d, shared);
+    Bc = Bc ? Bc : forward_keys(d, has.shared_bytes);
   else
-    Bc = backward_warps(d, Bc, shared) * BACKWARD_KEYS(d);
+    Bc = backward_warps(d, Bc, has.shared_bytes) * BACKWARD_KEYS(d);
   return fa_formula_bytes_keys_outer(p, pass, Bc, false);
 }
 

@@ -187,10 +187,10 @@ static fa_status_t launch(const fa_problem_t *p, int Bc, size_t shared_bytes, fa
 }
 
 fa_status_t tensorcore_forward(const fa_problem_t *p, int Bc, fa_reason_t *why) {
-  device_limits_t limits;
+  fa_limits_t limits;
   fa_status_t status = ask_limits(&limits, why);
   if (status) return status;
-  LAUNCH_TYPED(launch, p, Bc, limits.shared_bytes, why);
+  LAUNCH_TYPED(FA1_HEAD_DIMS, launch, p, Bc, limits.shared_bytes, why);
 }
 
 size_t tensorcore_workspace(const fa_problem_t *p, fa_pass_t pass) {

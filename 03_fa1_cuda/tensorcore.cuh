@@ -27,7 +27,8 @@
 #include "ptx/matrix.h"
 #include "ptx/memory.h"
 #include "ptx/warp.h"
-#include "shape.cuh"
+#include "ptx/rows.h"
+#include "ptx/shape.h"
 
 #include <math.h>
 
@@ -37,23 +38,7 @@ namespace FA_KERNEL_NAMESPACE {
 
 template <class T, int D> struct row_t { T x[D + ROW_PADDING]; };
 
-/* How memory may be accessed; told by the launcher, the same for all threads. */
-typedef struct access {
-  bool aligned; /* every row of every input begins at a multiple of 16 bytes */
-  bool pairs;   /* every row of every output begins at a multiple of 4 bytes */
-} access_t;
-
-FA_DEVICE int lane_id(void) {
-  return threadIdx.x % 32;
-}
-
 /* --- HBM to shared memory ---------------------------------------------------------------------------------- */
-
-/* Eight elements of 16 bits, one by one: for rows that begin anywhere. */
-template <class T> FA_DEVICE void gather(uint32_t (&piece)[4], const T *from) {
-#pragma unroll
-  for (int k = 0; k < 4; k++) piece[k] = from[2 * k].bits | (uint32_t)from[2 * k + 1].bits << 16;
-}
 
 /* Rows row0 .. row0 + rows - 1 of one head, by `threads` threads of which this is number `thread`. Rows outside
  * low .. high - 1 are not read but 0, whatever memory holds there: a hidden NaN would survive multiplication by P = 0.
@@ -108,27 +93,6 @@ FA_DEVICE void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint
 }
 FA_DEVICE void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bf16_t type) {
   mma_m16n8k16(d, a, b0, b1, type);
-}
-
-/* Two neighbouring blocks of a product, 16 x 16, in fp32: as they lie in registers they are an A operand in 16 bit. */
-template <class T>
-FA_DEVICE void pack_block(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4], T type) {
-  a[0] = pack_f32(left[0], left[1], type);
-  a[1] = pack_f32(left[2], left[3], type);
-  a[2] = pack_f32(right[0], right[1], type);
-  a[3] = pack_f32(right[2], right[3], type);
-}
-
-/* --- registers to HBM -------------------------------------------------------------------------------------- */
-
-/* Two neighbouring elements of a row. */
-template <class T> FA_DEVICE void store_pair(T *to, float x, float y, bool pairs) {
-  if (pairs) {
-    st_global_b32(to, pack_f32(x, y, T{}));
-  } else {
-    from_f32(x, &to[0]);
-    from_f32(y, &to[1]);
-  }
 }
 
 } // namespace FA_KERNEL_NAMESPACE

@@ -3,7 +3,7 @@
 #include "ptx/convert.h"
 #include "ptx/count.h"
 #include "ptx/warp.h"
-#include "shape.cuh"
+#include "ptx/shape.h"
 
 #include <math.h>
 
@@ -46,7 +46,7 @@ static fa_status_t launch(const fa_problem_t *p, row_stats_t *stats, fa_reason_t
 }
 
 fa_status_t launch_stats(const fa_problem_t *p, row_stats_t *stats, fa_reason_t *why) {
-  LAUNCH_TYPED(launch, p, stats, why);
+  LAUNCH_TYPED(FA1_HEAD_DIMS, launch, p, stats, why);
 }
 
 } // namespace FA_KERNEL_NAMESPACE

@@ -76,7 +76,7 @@ simd_objects = $(foreach f,$(wildcard $(1)/*_simd.c),$(foreach i,$(ISAS),$(BUILD
 # What only a GPU has: its own device, and cuBLAS.
 NOT_EMULATED := common/device_gpu.cu 01_naive/cublas.cu
 emu_objects = $(patsubst %,$(BUILD)/obj/%.emu.o,$(filter-out $(NOT_EMULATED),$(wildcard $(1)/*.cu)))
-COMMON_OBJECTS = $(call objects,$(COMMON_SOURCES)) $(call objects,$(wildcard common/emu/*.cpp)) $(call simd_objects,common) \
+COMMON_OBJECTS = $(call objects,$(COMMON_SOURCES)) $(call emu_objects,common) $(call objects,$(wildcard common/emu/*.cpp)) $(call simd_objects,common) \
 	$(call simd_objects,common/emu)
 stage_objects = $(call objects,$(call stage_sources,$(1))) $(call simd_objects,$(1)) $(call emu_objects,$(1))
 

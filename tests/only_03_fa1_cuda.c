@@ -95,7 +95,7 @@ static void must_be(const fa_problem_t *p, const char *what, int64_t at, int64_t
           (long long)at, (long long)got, (long long)expected);
 }
 
-/* shape.cuh against fa.h's 64 bits. */
+/* ptx/shape.h against fa.h's 64 bits. */
 static void one_shape(const fa_problem_t *p, report_t *r) {
   const int64_t keys = fa_keys(p, 0), diagonal = keys - p->seq_q;
   const fa1_shape_t s = fa1_shape(p, 0);

@@ -1,5 +1,5 @@
 /* only_03_fa1_cuda.cu - see only_03_fa1_cuda.h. */
-#include "../03_fa1_cuda/shape.cuh"
+#include "ptx/shape.h"
 #include "only_03_fa1_cuda.h"
 
 using namespace FA_KERNEL_NAMESPACE;

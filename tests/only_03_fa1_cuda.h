@@ -1,4 +1,4 @@
-/* only_03_fa1_cuda.h - 03_fa1_cuda/shape.cuh, compiled by the emulator's compiler, for tests in C. */
+/* only_03_fa1_cuda.h - common/ptx/shape.h, compiled by the emulator's compiler, for tests in C. */
 #ifndef ONLY_03_FA1_CUDA_H
 #define ONLY_03_FA1_CUDA_H
 

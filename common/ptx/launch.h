@@ -11,7 +11,12 @@
  *
  * LAUNCH is a statement of a function that returns fa_status_t and has the parameter `fa_reason_t *why`. A
  * grid is one-dimensional: 2^31 - 1 blocks, where the y and z directions end at 65,535. No blocks: nothing
- * is launched. */
+ * is launched.
+ *
+ *   LAUNCH_TYPED(DIMS, launch, arguments...);
+ *
+ * ends a launcher, which has the parameter `p` too: returns launch<T, D>(arguments...) for the type and the head size of
+ * problem p, one of the list DIMS (in a stage's config.h). */
 #ifndef FA_PTX_LAUNCH_H
 #define FA_PTX_LAUNCH_H
 
@@ -79,5 +84,12 @@ FA_DEVICE uint32_t shared_address(const void *p) {
   } while (0)
 
 #endif
+
+#define LAUNCH_TYPED(DIMS, launch, ...)                                                                      \
+  DIMS(LAUNCH_HEAD_DIM, launch, __VA_ARGS__)                                                                 \
+  return fa_say(why, FA_REFUSED, "no kernel has head dim %lld", (long long)p->head_dim)
+#define LAUNCH_HEAD_DIM(D, launch, ...)                                                                      \
+  if (p->head_dim == D)                                                                                      \
+    return p->dtype == FA_FP16 ? launch<fp16_t, D>(__VA_ARGS__) : launch<bf16_t, D>(__VA_ARGS__);
 
 #endif

@@ -1,8 +1,8 @@
-/* shape.cuh - which keys a query sees, in 32 bits: what fa_visible and fa_first_query of fa.h say for one batch item. */
-#ifndef FA1_SHAPE_CUH
-#define FA1_SHAPE_CUH
+/* shape.h - which keys a query sees, in 32 bits: what fa_visible and fa_first_query of fa.h say for one batch item. */
+#ifndef FA_PTX_SHAPE_H
+#define FA_PTX_SHAPE_H
 
-#include "ptx/launch.h"
+#include "launch.h"
 
 namespace FA_KERNEL_NAMESPACE {
 
