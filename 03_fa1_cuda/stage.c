@@ -83,7 +83,7 @@ static double paper_bytes(const fa_problem_t *p, fa_pass_t pass, fa_device_t dev
 
 static double tensorcore_bytes(const fa_problem_t *p, fa_pass_t pass, fa_device_t device, int Bc) {
   const int d = (int)p->head_dim;
-  fa_limits_t has = {0, 0, 0};
+  fa_limits_t has = {0, 0};
   fa_reason_t why;
   fa_ask_limits_t *limits = fa_limits_of(device);
   if (limits && limits(&has, &why)) return NAN;

@@ -38,6 +38,12 @@ namespace FA_KERNEL_NAMESPACE {
 
 template <class T, int D> struct row_t { T x[D + ROW_PADDING]; };
 
+/* How memory may be accessed; told by the launcher, the same for all threads. */
+typedef struct access {
+  bool aligned; /* every row of every input begins at a multiple of 16 bytes */
+  bool pairs;   /* every row of every output begins at a multiple of 4 bytes */
+} access_t;
+
 /* --- HBM to shared memory ---------------------------------------------------------------------------------- */
 
 /* Rows row0 .. row0 + rows - 1 of one head, by `threads` threads of which this is number `thread`. Rows outside
@@ -93,6 +99,18 @@ FA_DEVICE void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint
 }
 FA_DEVICE void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bf16_t type) {
   mma_m16n8k16(d, a, b0, b1, type);
+}
+
+/* --- registers to HBM -------------------------------------------------------------------------------------- */
+
+/* Two neighbouring elements of a row. */
+template <class T> FA_DEVICE void store_pair(T *to, float x, float y, bool pairs) {
+  if (pairs) {
+    st_global_b32(to, pack_f32(x, y, T{}));
+  } else {
+    from_f32(x, &to[0]);
+    from_f32(y, &to[1]);
+  }
 }
 
 } // namespace FA_KERNEL_NAMESPACE

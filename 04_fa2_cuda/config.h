@@ -28,19 +28,22 @@ static_assert(2 * FA2_LONGEST + 4096 <= INT32_MAX,
 static_assert(FORWARD_KEYS % 16 == 0, "FORWARD_KEYS: the product P V takes 16 keys at a time");
 
 /* --- steps `loops` and `split_q` ---------------------------------------------------------------------------
- * A warp has 16 rows, the tile of one mma: the smallest that there is, so that the loops are all there is to read. */
+ * A warp has 16 rows, the tile of one mma: the smallest that there is, so that the loops are all there is to read. Four
+ * warps: as in the paper's figure 3. */
 #define SPLIT_WARPS 4
 
 /* --- step `pipelined` --------------------------------------------------------------------------------------
  * Rows of a warp. With 32, each fragment of K and V that comes from shared memory is used twice, and reading it takes half
- * of the time; O of 32 rows takes d registers of each lane: at d = 96 (sm_120) and d = 128 (sm_90) the compiler would spill some. */
+ * of the time; O of 32 rows takes d registers of each lane: at d = 96 (sm_120) and d = 128 (sm_90) the compiler would spill
+ * some. */
 #define FORWARD_ROWS(d) ((d) <= 64 ? 32 : 16)
 /* Warps: Br = 128 in every case, if shared memory allows. */
 #define FORWARD_WARPS(d) ((d) <= 64 ? 4 : 8)
 /* At d = 256, Q_i, K_j and V_j of 8 warps take 128 KB; a card with 99 KB takes 4 warps and 96 KB. */
 #define FORWARD_WARPS_LEAST 4
-/* Buffers for K and V. Two: the next block is on its way during the whole of this one. With d = 128 they would leave sm_80's
- * 163 KB room for one thread block: there V_j is copied during Q K^T, and the next K during the rest. */
+/* Buffers for K and V. Two: the next block is on its way during the whole of this one. At d = 256 they would
+ * take 192 KB, and sm_80 has 163 (one rule from d = 128 on, not measured yet): there V_j is copied during Q K^T, and the next
+ * K during the rest. */
 #define FORWARD_STAGES(d) ((d) <= 96 ? 2 : 1)
 /* Does Q stay in registers? 32 rows take d / 2 of them. Where O and S leave no room, Q comes from shared memory each time. */
 #define FORWARD_HOLDS_Q(d) ((d) <= 64)

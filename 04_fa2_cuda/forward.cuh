@@ -2,11 +2,11 @@
  * paper, lines 8 to 10):
  *
  *   scores       S = Q K^T
- *   softmax      S becomes P~ = exp(S - m); m and l take in the block, and O is rescaled
+ *   softmax      S becomes P~ = exp(scale (S - m)); m and l take in the block, and O is rescaled
  *   accumulate   O += P~ V
  *
  * and finish when no key is left: O = diag(l)^-1 O, and the logsumexp. Until then O is not divided by l: that is the first of
- * the paper's savings. The second: m and l do not both leave the kernel, but L = m + log(l) alone. */
+ * the paper's savings. The second: m and l do not both leave the kernel, but L = scale m + log(l) alone. */
 #ifndef FA2_FORWARD_CUH
 #define FA2_FORWARD_CUH
 
@@ -187,7 +187,7 @@ FA_DEVICE void finish(forward_warp<T, D, TILES, HOLDS_Q> &w, R *rows, float scal
 }
 
 /* The results of rows i0 .., from the warp's rows of shared memory (O) and from registers (L). Chunks of a row go out side by
- * side: whole sectors of HBM, where registers would give each 16 bytes of one to four lanes. */
+ * side: whole sectors of HBM, where a store from registers would be 16 bytes of each of eight rows. */
 template <class T, int D, int TILES, bool HOLDS_Q, class R>
 FA_DEVICE void store_rows(const forward_warp<T, D, TILES, HOLDS_Q> &w, const R *rows, const fa_problem_t &p,
                           int b, int h, int i0, bool aligned) {
@@ -236,8 +236,11 @@ FA_DEVICE place_t place_of(const fa_problem_t &p, unsigned n, int tiles) {
   return {(int)(head / p.heads_q), (int)(head % p.heads_q), tiles - 1 - (int)(n % (unsigned)tiles)};
 }
 
-/* How the launchers see a problem. */
-static inline access_t forward_access(const fa_problem_t *p) {
+/* Does every row begin at a multiple of 16 bytes? Told by the launcher, the same for all threads. */
+typedef struct aligned {
+  bool inputs, output;
+} aligned_t;
+static inline aligned_t alignment_of(const fa_problem_t *p) {
   return {rows_aligned(&p->q, 16) && rows_aligned(&p->k, 16) && rows_aligned(&p->v, 16),
           rows_aligned(&p->o, 16)};
 }

@@ -22,7 +22,7 @@ template <class T, int D> struct loops_shared_t {
 
 template <class T, int D>
 static __global__ void __launch_bounds__(LOOPS_THREADS)
-    attend_loops(const fa_problem_t p, int tiles, access_t access) {
+    attend_loops(const fa_problem_t p, int tiles, aligned_t aligned) {
   typedef loops_shared_t<T, D> shared_t;
   SHARED_DYN(shared_t, m);
   const place_t at = place_of(p, blockIdx.x, tiles);
@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(LOOPS_THREADS)
   forward_warp<T, D, 1, true> w;
 
   copy_rows<LOOPS_ROWS, LOOPS_THREADS>(m.Q, (const T *)p.q.data + fa_row(&p.q, at.b, at.h, 0), p.q.stride_row,
-                                       i0, shape.queries, access.aligned, thread);
+                                       i0, shape.queries, aligned.inputs, thread);
   cp_async_commit();
   cp_async_wait<0>();
   const float scale_log2 = take_scale<LOOPS_ROWS, LOOPS_THREADS>(m.Q, p.scale, thread);
@@ -43,8 +43,8 @@ static __global__ void __launch_bounds__(LOOPS_THREADS)
 
   const int keys = last_key(shape, i0, LOOPS_ROWS) + 1;
   for (int j0 = 0; j0 < keys; j0 += FORWARD_KEYS) {
-    copy_rows<FORWARD_KEYS, LOOPS_THREADS>(m.K, k, p.k.stride_row, j0, shape.keys, access.aligned, thread);
-    copy_rows<FORWARD_KEYS, LOOPS_THREADS>(m.V, v, p.v.stride_row, j0, shape.keys, access.aligned, thread);
+    copy_rows<FORWARD_KEYS, LOOPS_THREADS>(m.K, k, p.k.stride_row, j0, shape.keys, aligned.inputs, thread);
+    copy_rows<FORWARD_KEYS, LOOPS_THREADS>(m.V, v, p.v.stride_row, j0, shape.keys, aligned.inputs, thread);
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads(); /* K_j and V_j are complete */
@@ -54,13 +54,13 @@ static __global__ void __launch_bounds__(LOOPS_THREADS)
     __syncthreads(); /* K_j and V_j have been read: the next may come */
   }
   finish(w, m.Q, p.scale);
-  store_rows(w, m.Q, p, at.b, at.h, i0, access.pairs);
+  store_rows(w, m.Q, p, at.b, at.h, i0, aligned.output);
 }
 
 template <class T, int D> static fa_status_t launch_loops(const fa_problem_t *p, fa_reason_t *why) {
   const int64_t tiles = whole_rows(p->seq_q, LOOPS_ROWS) / LOOPS_ROWS;
   LAUNCH((attend_loops<T, D>), p->batch * p->heads_q * tiles, LOOPS_THREADS, sizeof(loops_shared_t<T, D>),
-         p->stream, *p, (int)tiles, forward_access(p));
+         p->stream, *p, (int)tiles, alignment_of(p));
   return FA_OK;
 }
 

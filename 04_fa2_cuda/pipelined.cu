@@ -4,7 +4,7 @@
  *   swizzle   Chunks of rows lie in shared memory so that no two of a request share a bank (tile.cuh).
  *   masks     Keys are visited from the last backwards: blocks that some row of the tile does not see whole come first, and
  *             only they are masked; the loop for the others has no comparison in it.
- *   rows      A warp has 32 rows up to d = 128: each fragment of K and V is used twice.
+ *   rows      A warp has 32 rows up to d = 64 (config.h): each fragment of K and V is used twice.
  *   order     The last queries of a head, which see most keys, start first. */
 #include "forward.cuh"
 
@@ -73,7 +73,7 @@ FA_DEVICE void step(typename S::warp_t &w, typename S::shared_t &m, const source
 
 template <class S, int BLOCKS>
 static __global__ void __launch_bounds__(S::THREADS, BLOCKS)
-    attend(const fa_problem_t p, int tiles, access_t access) {
+    attend(const fa_problem_t p, int tiles, aligned_t aligned) {
   typedef typename S::T T;
   typedef typename S::shared_t shared_t;
   SHARED_DYN(shared_t, m);
@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(S::THREADS, BLOCKS)
                           p.k.stride_row,
                           p.v.stride_row,
                           shape.keys,
-                          access.aligned};
+                          aligned.inputs};
   const int seen = last_key(shape, i0, S::Br) + 1; /* by the tile's last row: the most */
   const int seen_by_all = visible(shape, i0);      /* by its first row: the least */
   const bool exists = i0 + row0 < shape.queries;
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(S::THREADS, BLOCKS)
   int j = (seen + S::Bc - 1) / S::Bc - 1;
 
   copy_rows<S::Br, S::THREADS>(m.Q, (const T *)p.q.data + fa_row(&p.q, at.b, at.h, 0), p.q.stride_row, i0,
-                               shape.queries, access.aligned, threadIdx.x);
+                               shape.queries, aligned.inputs, threadIdx.x);
   if (j >= 0) {
     copy_k<S>(m, from, j);
     if (S::STAGES == 2) copy_v<S>(m, from, j);
@@ -116,7 +116,7 @@ static __global__ void __launch_bounds__(S::THREADS, BLOCKS)
   finish(w, m.Q + row0, p.scale);
   const place_t end =
       place_of(p, (unsigned)not_ahead((int)blockIdx.x), tiles); /* needs no registers until here */
-  store_rows(w, m.Q + row0, p, end.b, end.h, end.tile * S::Br + row0, access.pairs);
+  store_rows(w, m.Q + row0, p, end.b, end.h, end.tile * S::Br + row0, aligned.output);
 }
 
 template <class T, int D, int WARPS>
@@ -126,7 +126,7 @@ static fa_status_t launch_warps(const fa_problem_t *p, fa_reason_t *why) {
   static_assert(sizeof(shared_t) <= 160 * 1024, "FORWARD_WARPS: sm_80 has 163 KB of shared memory");
   const int64_t tiles = whole_rows(p->seq_q, S::Br) / S::Br;
   LAUNCH((attend<S, FORWARD_BLOCKS(D)>), p->batch * p->heads_q * tiles, S::THREADS, sizeof(shared_t),
-         p->stream, *p, (int)tiles, forward_access(p));
+         p->stream, *p, (int)tiles, alignment_of(p));
   return FA_OK;
 }
 

@@ -14,7 +14,7 @@ template <class T, int D> struct split_q_shared_t {
 
 template <class T, int D>
 static __global__ void __launch_bounds__(SPLIT_Q_THREADS)
-    attend_split_q(const fa_problem_t p, int tiles, access_t access) {
+    attend_split_q(const fa_problem_t p, int tiles, aligned_t aligned) {
   typedef split_q_shared_t<T, D> shared_t;
   SHARED_DYN(shared_t, m);
   const place_t at = place_of(p, blockIdx.x, tiles);
@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(SPLIT_Q_THREADS)
   forward_warp<T, D, 1, true> w;
 
   copy_rows<SPLIT_Q_ROWS, SPLIT_Q_THREADS>(m.Q, (const T *)p.q.data + fa_row(&p.q, at.b, at.h, 0),
-                                           p.q.stride_row, i0, shape.queries, access.aligned, thread);
+                                           p.q.stride_row, i0, shape.queries, aligned.inputs, thread);
   cp_async_commit();
   cp_async_wait<0>();
   const float scale_log2 = take_scale<SPLIT_Q_ROWS, SPLIT_Q_THREADS>(m.Q, p.scale, thread);
@@ -36,8 +36,8 @@ static __global__ void __launch_bounds__(SPLIT_Q_THREADS)
 
   const int keys = last_key(shape, i0, SPLIT_Q_ROWS) + 1;
   for (int j0 = 0; j0 < keys; j0 += FORWARD_KEYS) {
-    copy_rows<FORWARD_KEYS, SPLIT_Q_THREADS>(m.K, k, p.k.stride_row, j0, shape.keys, access.aligned, thread);
-    copy_rows<FORWARD_KEYS, SPLIT_Q_THREADS>(m.V, v, p.v.stride_row, j0, shape.keys, access.aligned, thread);
+    copy_rows<FORWARD_KEYS, SPLIT_Q_THREADS>(m.K, k, p.k.stride_row, j0, shape.keys, aligned.inputs, thread);
+    copy_rows<FORWARD_KEYS, SPLIT_Q_THREADS>(m.V, v, p.v.stride_row, j0, shape.keys, aligned.inputs, thread);
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads(); /* K_j and V_j are complete, from all warps */
@@ -47,13 +47,13 @@ static __global__ void __launch_bounds__(SPLIT_Q_THREADS)
     __syncthreads(); /* all warps have read K_j and V_j: the next may come */
   }
   finish(w, m.Q + row0, p.scale);
-  store_rows(w, m.Q + row0, p, at.b, at.h, i0 + row0, access.pairs);
+  store_rows(w, m.Q + row0, p, at.b, at.h, i0 + row0, aligned.output);
 }
 
 template <class T, int D> static fa_status_t launch_split_q(const fa_problem_t *p, fa_reason_t *why) {
   const int64_t tiles = whole_rows(p->seq_q, SPLIT_Q_ROWS) / SPLIT_Q_ROWS;
   LAUNCH((attend_split_q<T, D>), p->batch * p->heads_q * tiles, SPLIT_Q_THREADS,
-         sizeof(split_q_shared_t<T, D>), p->stream, *p, (int)tiles, forward_access(p));
+         sizeof(split_q_shared_t<T, D>), p->stream, *p, (int)tiles, alignment_of(p));
   return FA_OK;
 }
 

@@ -4,17 +4,16 @@
 
 extern "C" fa_status_t FA_KERNEL_TABLE(fa_limits)(fa_limits_t *l, fa_reason_t *why) {
 #ifdef __CUDACC__
-  int device = 0, major = 0, minor = 0, sms = 0, bytes = 0;
-  *l = {0, 0, 0};
+  int device = 0, major = 0, minor = 0, bytes = 0;
+  *l = {0, 0};
   FA_CUDA(cudaGetDevice(&device));
   FA_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   FA_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  FA_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
   FA_CUDA(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  *l = {10 * major + minor, sms, (size_t)bytes};
+  *l = {10 * major + minor, (size_t)bytes};
 #else
   (void)why;
-  *l = {fa_emu_arch(), fa_emu_sms(), fa_emu_shared_limit()};
+  *l = {fa_emu_arch(), fa_emu_shared_limit()};
 #endif
   return FA_OK;
 }

@@ -1,4 +1,4 @@
-/* device_limits.h - what a device offers a kernel: for the refusals of a stage's table, and for choices of its launchers. */
+/* device_limits.h - what a device offers a kernel: for the refusals of a stage's table, and for its launchers. */
 #ifndef FA_DEVICE_LIMITS_H
 #define FA_DEVICE_LIMITS_H
 
@@ -10,7 +10,6 @@ extern "C" {
 
 typedef struct fa_limits {
   int sm;              /* 90 for sm_90 */
-  int sms;             /* streaming multiprocessors */
   size_t shared_bytes; /* the most shared memory that one block can have */
 } fa_limits_t;
 

@@ -124,9 +124,8 @@ void fa_emu_stmatrix(emu_b32x4_t r, int matrices, bool transposed, void *row, em
 /* Returns d [16][8] + a [16][k] b [k][8], k 8 or 16, fragments as in the PTX manual. */
 emu_f32x4_t fa_emu_mma(emu_f32x4_t d, emu_b32x4_t a, emu_b32x2_t b, int k, fa_dtype_t type, emu_place_t here);
 
-/* The architecture that is emulated (80 for sm_80), its SMs, and the shared memory that it has for a block. */
+/* The architecture that is emulated (80 for sm_80), and the shared memory that it has for a block. */
 int fa_emu_arch(void) noexcept __attribute__((const, leaf)); /* for the length of a launch */
-int fa_emu_sms(void);
 size_t fa_emu_shared_limit(void);
 void fa_emu_count_flop(double matmul, double other);
 void fa_emu_count_exp(double special, double polynomial);

@@ -69,10 +69,6 @@ int fa_emu_arch(void) noexcept {
   return emu_settings()->arch;
 }
 
-int fa_emu_sms(void) {
-  return emu_settings()->sms;
-}
-
 size_t fa_emu_shared_limit(void) {
   int sm = emu_settings()->arch;
   if (sm < 80) return 64 * 1024;

@@ -4,15 +4,8 @@
 
 #include "convert.h"
 #include "launch.h"
-#include "memory.h"
 
 namespace FA_KERNEL_NAMESPACE {
-
-/* How memory may be accessed; told by the launcher, the same for all threads. */
-typedef struct access {
-  bool aligned; /* every row of every input begins at a multiple of 16 bytes */
-  bool pairs;   /* every row of every output begins at a multiple of 4 bytes */
-} access_t;
 
 /* Do all rows of a tensor of 16-bit elements begin at multiples of `bytes`? */
 static inline bool rows_aligned(const fa_tensor_t *t, int64_t bytes) {
@@ -43,16 +36,6 @@ FA_DEVICE void pack_block(uint32_t (&a)[4], const float (&left)[4], const float 
   a[1] = pack_f32(left[2], left[3], type);
   a[2] = pack_f32(right[0], right[1], type);
   a[3] = pack_f32(right[2], right[3], type);
-}
-
-/* Two neighbouring elements of a row. */
-template <class T> FA_DEVICE void store_pair(T *to, float x, float y, bool pairs) {
-  if (pairs) {
-    st_global_b32(to, pack_f32(x, y, T{}));
-  } else {
-    from_f32(x, &to[0]);
-    from_f32(y, &to[1]);
-  }
 }
 
 } // namespace FA_KERNEL_NAMESPACE
